@@ -35,7 +35,7 @@ export function machineOf({ installation }: PrivatePostgres): Machine {
 
 export function renderMachine({ processor, cores, memoryGib, system, node, postgres }: Machine): string {
   return (
-    `Machine: ${processor}, ${cores} cores for everything (load generator, server, database), ${memoryGib} GiB, ` +
+    `Machine: ${processor}, ${cores} cores shared by load generator, server and database, ${memoryGib} GiB, ` +
     `${system}; Node ${node}, PostgreSQL ${postgres}`
   );
 }

@@ -23,9 +23,9 @@ export interface BenchOptions {
 export const usage = `npm run bench -- [--minutes 15] [--rounds 3] [--concurrency 1,8,32] [--only express/order,hono]
     [--rtt 0.5] [--against <checkout>] [--profile <folder>] [--awake] [--out docs]
 
-With --rtt a relay puts that many milliseconds of round trip between the servers and Postgres; it takes a core of its own.
-Without --only the results are written to docs/; with it only where --out says. With --awake the load generator polls
-instead of sleeping, which takes a core of its own: then no server pays for waking it.`;
+--rtt adds a round trip of that many milliseconds between the servers and Postgres, by a relay that uses a core of its own.
+--awake makes the load generator poll instead of sleep, so that no server pays for waking it; that also uses a core.
+With --only, --against, --rtt or --awake, results are written only to the folder of --out; otherwise, to docs/.`;
 
 /** @throws {TypeError} if an option is unknown or out of range */
 export function parseOptions(args: readonly string[]): BenchOptions {

@@ -97,7 +97,7 @@ function renderTable(results: readonly Result[]): string {
   const compared = results.some(({ ratioToOther }) => ratioToOther !== null);
   const columns = [
     "Framework",
-    "Before the handler",
+    "Protection",
     "c",
     "requests/s",
     "ratio",
@@ -105,7 +105,7 @@ function renderTable(results: readonly Result[]): string {
     "p99 ms",
     "server CPU µs",
     "database CPU µs",
-    ...(compared ? ["to the other checkout"] : []),
+    ...(compared ? ["ratio to the other checkout"] : []),
   ];
   const rows = results
     .toSorted(inOrder)
@@ -148,7 +148,7 @@ function guardText({ guard, job, checkout }: Result): string {
 /** What was run, where and when. */
 export function renderFacts({ date, command, machine, rounds, turnSeconds, skipped }: RunFacts): string {
   return [
-    `Measured on ${date} with \`${command}\`: ${rounds} rounds, ${turnSeconds.toFixed(1)} seconds for each turn, medians over the rounds.`,
+    `Measured on ${date} with \`${command}\`: ${rounds} rounds, ${turnSeconds.toFixed(1)} seconds for each turn; medians over the rounds.`,
     "",
     `${renderMachine(machine)}.`,
     ...(skipped.length > 0 ? ["", "Not run:", ""] : []),

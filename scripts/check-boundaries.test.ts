@@ -65,9 +65,9 @@ test.each([
   expect(problemsOf(path, text)).toEqual([]);
 });
 
-test("a module on no floor is a problem", () => {
+test("a module that belongs to no floor is a problem", () => {
   expect(problemsOf("helpers/helper.ts", "")).toEqual([
-    "helpers/helper.ts:1: is on no floor; give its folder a place in `floors`",
+    "helpers/helper.ts:1: belongs to no floor; add its folder to `floors`",
   ]);
 });
 
@@ -88,7 +88,7 @@ test.each([
   expect(problemsOf("cli/main.ts", text)).toEqual([]);
 });
 
-test("a date made from a stored number is no use of the clock", () => {
+test("creating a date from a stored number is not a use of the clock", () => {
   expect(
     problemsOf("http/protocol/problem.ts", "export const date = (ms: number) => new Date(ms).toUTCString();"),
   ).toEqual([]);
@@ -106,7 +106,7 @@ test("an exception allows one import of one file and nothing else", () => {
   ).toHaveLength(1);
 });
 
-test("no module of another package touches the clock or randomness either, whatever its name", () => {
+test("modules of other packages must not use the clock or randomness either, whatever their names", () => {
   const sources = new Map([
     ["ports.ts", "export const at = Date.now();"],
     ["jobs.ts", 'import { randomUUID } from "node:crypto";\nexport const id = randomUUID();'],

@@ -163,13 +163,13 @@ function importProblems(
 
 function floorProblems(from: string, to: string, { floors }: BoundaryRules): readonly string[] {
   const [own, other] = [floorOf(from, floors), floorOf(to, floors)];
-  if (other === -1) return [`imports ${to}, which is on no floor`];
+  if (other === -1) return [`imports ${to}, which belongs to no floor`];
   return other < own ? [`imports ${to}, which is on a floor above it`] : [];
 }
 
 function placeProblems(path: string, { floors }: BoundaryRules): readonly Problem[] {
   if (floorOf(path, floors) !== -1) return [];
-  return [{ where: `${path}:1`, message: "is on no floor; give its folder a place in `floors`" }];
+  return [{ where: `${path}:1`, message: "belongs to no floor; add its folder to `floors`" }];
 }
 
 function floorOf(path: string, floors: BoundaryRules["floors"]): number {

@@ -5,7 +5,7 @@ import { findNameProblems } from "./support/named-files.ts";
 
 const document = (...lines: readonly string[]) => readMarkdown("docs/page.md", lines.join("\n"));
 
-test("a block that does not compile is found at its line in the document; one that does is not", () => {
+test("a block that does not compile is reported at its line in the document; one that compiles is not", () => {
   const sound = document(
     "# Sound",
     "",
@@ -49,7 +49,7 @@ test("a hidden setup and an earlier block are part of the module, other blocks a
   ]);
 });
 
-test("a block is left unchecked only for a written reason", () => {
+test("a block is skipped only with a written reason", () => {
   const unchecked = ["```ts no-check", "nonsense(", "```"];
   expect(document(...unchecked).problems).toEqual([
     { line: 1, message: expect.stringContaining("needs a comment") },
@@ -59,7 +59,7 @@ test("a block is left unchecked only for a written reason", () => {
   expect(reasoned.snippets).toEqual([]);
 });
 
-test("unknown flags and a continuation of nothing are refused", () => {
+test("unknown flags and a `continue` without an earlier block are rejected", () => {
   expect(document("```ts skip", "```").problems).toHaveLength(1);
   expect(document("```ts continue", "```").problems).toHaveLength(1);
 });
@@ -89,7 +89,7 @@ test("links must lead to a file and a heading; code and web addresses are not li
   ]);
 });
 
-test("a block with a file's name can be imported by that name, until a later version takes its place", () => {
+test("a block with a file name can be imported by that name, until a later block replaces it", () => {
   const page = document(
     "<!-- file: price.ts -->",
     "```ts",

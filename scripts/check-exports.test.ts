@@ -33,11 +33,11 @@ const sound: Surface = {
 const messages = (surface: Surface) => findExportProblems(surface).map((problem) => problem.message);
 const without = (path: string) => new Map([...sound.files].filter(([name]) => name !== path));
 
-test("four equal lists have no problem, and private modules need no row", () => {
+test("four equal lists have no problem; private modules need no row", () => {
   expect(messages(sound)).toEqual([]);
 });
 
-test("a wildcard is refused", () => {
+test("a wildcard is rejected", () => {
   const exports = { ...sound.exports, "./*": row("*") };
   expect(messages({ ...sound, exports })).toContainEqual(expect.stringContaining("wildcard"));
 });
@@ -54,7 +54,7 @@ test.each([
   );
 });
 
-test("an export without a source file, a test or a row in the table is refused", () => {
+test("an export without a source file, a test or a row in the table is rejected", () => {
   expect(messages({ ...sound, files: without("src/stores/store.ts") })).toEqual([
     'exports["./store"] has no source file src/stores/store.ts',
   ]);
@@ -67,18 +67,18 @@ test("an export without a source file, a test or a row in the table is refused",
   ]);
 });
 
-test("a table row without an export, with another file, or twice is refused", () => {
+test("a table row without an export, with another file, or twice is rejected", () => {
   const added = (line: string) => messages({ ...sound, modulesTable: `${sound.modulesTable}\n${line}` });
   expect(added("| `latchkey/redis` | `src/stores/redis.ts` | later |")).toEqual([
     "names latchkey/redis, which packages/latchkey/package.json does not export",
   ]);
   expect(added("| `latchkey` | `src/main.ts` | the start |")).toEqual([
     "has a second row for latchkey",
-    "says src/main.ts; latchkey is src/index.ts",
+    "names src/main.ts; the source of latchkey is src/index.ts",
   ]);
 });
 
-test("a test whose module is gone is refused; a folder may have tests of its own", () => {
+test("a test without its module is rejected; a folder may have tests of its own", () => {
   const files = (path: string) => new Map([...sound.files, [path, ""]]);
   expect(messages({ ...sound, files: files("src/stores/redis.test.ts") })).toHaveLength(1);
   expect(messages({ ...sound, files: files("src/stores/stores.test.ts") })).toEqual([]);

@@ -62,7 +62,10 @@ function tableProblems(subpath: string, source: string, documented: readonly Tab
   const repeated = rows.slice(1).map(({ line }) => ({ line, message: `has a second row for ${specifier}` }));
   const misplaced = rows
     .filter((row) => row.source !== source)
-    .map((row) => ({ line: row.line, message: `says ${row.source}; ${specifier} is ${source}` }));
+    .map((row) => ({
+      line: row.line,
+      message: `names ${row.source}; the source of ${specifier} is ${source}`,
+    }));
   return [...repeated, ...misplaced].map(({ line, message }) => ({ where: `${tablePath}:${line}`, message }));
 }
 
@@ -107,7 +110,7 @@ function orphanTestProblems(files: ReadonlyMap<string, string>): readonly Proble
     .map((path) => ({
       where: `packages/latchkey/${path}`,
       message:
-        "is named after no module or folder beside it; tests across modules belong into packages/latchkey/test",
+        "is not named after a module or folder beside it; tests across modules belong in packages/latchkey/test",
     }));
 }
 

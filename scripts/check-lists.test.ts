@@ -16,7 +16,7 @@ function edited(path: string, from: string | RegExp, to: string): ListFacts {
   return { ...facts, documents: new Map([...facts.documents, [path, changed]]) };
 }
 
-test("lists in the repository's documents are those of the code", () => {
+test("lists in the repository's documents agree with the code", () => {
   expect(facts.commands).toContain("inspect");
   expect(findListProblems(facts)).toEqual([]);
 });
@@ -29,7 +29,7 @@ test.each([
     "docs/cli.md",
     "| `latchkey list` |",
     "| `latchkey find` |",
-    'names the command "find", which is not there',
+    'names the command "find", which does not exist',
   ],
   [
     "docs/checklist.md",
@@ -50,7 +50,7 @@ test.each([
   expect(findListProblems(edited(path, from, to))).toContainEqual({ where: path, message });
 });
 
-test("the table of decisions has every record with its status, and a record without one is a mistake", () => {
+test("the table of decisions has every record with its status; a record without a status is an error", () => {
   const record = "# 003. What was decided\n\nStatus: accepted, replaces 001. Date: 2026-11-23.\n";
   expect(renderDecisions(new Map([["003-what.md", record]]))).toContain(
     "| [003](003-what.md) | What was decided | accepted, replaces 001 |",
@@ -59,7 +59,7 @@ test("the table of decisions has every record with its status, and a record with
   expect(() => renderDecisions(new Map([["004-what.md", record]]))).toThrow(TypeError);
 });
 
-test("migrations are listed, and one that the code does not ask for is a mistake", () => {
+test("migrations are listed; one that the code does not require is an error", () => {
   const migrations = [{ version: 1, name: "0001_records", sql: "" }];
   expect(renderMigrations(migrations, 1)).toContain("| 1 | `0001_records` |");
   expect(() => renderMigrations(migrations, 2)).toThrow(TypeError);
@@ -86,7 +86,7 @@ function unlisted(name: string): RegistryFacts {
   return { ...registry, families };
 }
 
-test("what is registered is everywhere, and nothing is left out", () => {
+test("each registered entry is in every list, and no list has others", () => {
   for (const { entries } of registry.families) expect(entries).not.toEqual([]);
   expect(findRegistryProblems(registry)).toEqual([]);
 });

@@ -64,7 +64,7 @@ test.each([
   expect(findContentProblems(manifest, [...files, path])).toEqual([`the tarball holds ${path}`]);
 });
 
-test("a README links to nothing that its package does not hold", () => {
+test("a README links only to files that its package contains", () => {
   const text = "[a](../../docs/a.md) [b](#use) [c](https://example.com) [d](LICENSE) [e](docs/e.md#part)";
   expect(findReadmeProblems(text, files)).toEqual([
     "README.md links to ../../docs/a.md, which is not in the tarball",

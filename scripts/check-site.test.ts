@@ -12,19 +12,19 @@ const pages = new Map([
 ]);
 const exists = (path: string) => ["style.css", "logo.svg"].includes(path);
 
-test("pages whose links lead somewhere, and that load nothing from elsewhere, have no problem", () => {
+test("pages whose links resolve, and that load nothing from other hosts, have no problem", () => {
   expect(findSiteProblems(pages, exists)).toEqual([]);
 });
 
 test.each([
-  ["a page", '<a href="./koa.html">', "leads to ./koa.html, which is not there"],
+  ["a page", '<a href="./koa.html">', "links to ./koa.html, which does not exist"],
   [
     "a heading",
     '<a href="./adapters/koa.html#body">',
-    "leads to ./adapters/koa.html#body, but there is no such heading",
+    "links to ./adapters/koa.html#body, which has no such heading",
   ],
-  ["a heading of its own", '<a href="#body">', "leads to #body, but there is no such heading"],
-  ["a file", '<script src="./app.js">', "leads to ./app.js, which is not there"],
+  ["a heading of its own", '<a href="#body">', "links to #body, which has no such heading"],
+  ["a file", '<script src="./app.js">', "links to ./app.js, which does not exist"],
   ["what is elsewhere", '<script src="https://cdn.example/a.js">', "loads https://cdn.example/a.js"],
 ])("a link to %s that is not there is found", (_, html, message) => {
   expect(findSiteProblems(new Map([...pages, ["index.html", html]]), exists)).toEqual([
@@ -32,7 +32,7 @@ test.each([
   ]);
 });
 
-test("documents have their places; what is no document has none", () => {
+test("documents have a place on the site; other files have none", () => {
   expect(listPages()).toContain("docs/adapters/koa.md");
   expect(listPages()).not.toContain("docs/decisions/template.md");
   expect(listExcluded()).toContain("packages/**");
@@ -44,7 +44,7 @@ test("documents have their places; what is no document has none", () => {
   ]);
 });
 
-test("links lead to places, and those to other files of the repository nowhere", () => {
+test("links are rewritten to pages of the site; a link to another file of the repository is removed", () => {
   expect(siteLink("docs/adapters/koa.md", "../http.md#the-body")).toBe("/http.md#the-body");
   expect(siteLink("README.md", "docs/http.md")).toBe("/http.md");
   expect(siteLink("README.md", "https://example.com/a.md")).toBe("https://example.com/a.md");

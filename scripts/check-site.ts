@@ -27,9 +27,9 @@ export function findSiteProblems(
         const linked = file === "" ? where : posix.join(posix.dirname(where), file);
         const anchors = anchorsOf.get(linked);
         if (anchors === undefined && !exists(linked))
-          return [{ where, message: `leads to ${link}, which is not there` }];
+          return [{ where, message: `links to ${link}, which does not exist` }];
         if (anchor === "" || anchors?.has(decodeURIComponent(anchor))) return [];
-        return [{ where, message: `leads to ${link}, but there is no such heading` }];
+        return [{ where, message: `links to ${link}, which has no such heading` }];
       }),
     ];
   });

@@ -15,7 +15,7 @@ import {
   replaceSection,
 } from "./support/sections.ts";
 
-test("the generated documents in the repository are what the code says now", async () => {
+test("the generated documents in the repository are up to date", async () => {
   const { pages } = await generatePages();
   expect(findStalePages(pages)).toEqual([]);
 });
@@ -26,7 +26,7 @@ test("a document that differs by one character is found", async () => {
   expect(findStalePages(changed).map(({ where }) => where)).toEqual(pages.map(({ path }) => path));
 });
 
-test("a part of a written document is replaced and nothing else; a document without the part is a mistake", () => {
+test("only the generated part of a document is replaced; a document without that part is an error", () => {
   const written = "# Page\n\n<!-- generated: table -->\nold\n<!-- end: table -->\n\nEnd\n";
   const replaced = replaceSection(written, "table", "new");
   expect(replaced).toBe("# Page\n\n<!-- generated: table -->\n\nnew\n\n<!-- end: table -->\n\nEnd\n");
@@ -63,14 +63,14 @@ test("every event has a row with its meaning and the members that its type has",
   expect([...text.matchAll(/^\| `(\w+)` \|/gmu)].map(([, name]) => name).sort()).toEqual(types.sort());
 });
 
-test("a program in a page is the file, under its name", () => {
+test("a program in a page is a copy of its file, below the file's name", () => {
   const program = readFileSync(join(repositoryRoot, "examples/recipes/golden-path/routes.test.ts"), "utf8");
   expect(renderProgram("examples/recipes/golden-path/routes.test.ts")).toBe(
     `<!-- file: routes.test.ts -->\n\`\`\`ts\n${program}\`\`\``,
   );
 });
 
-test("a table of what is captured has the rows of its framework, and not those it has no way for", () => {
+test("a table of what is captured has the rows that apply to its framework, and no others", () => {
   expect(renderCaptured(onNode)).toContain("| sends trailers | left out | left out |");
   expect(renderCaptured(onFetch)).not.toContain("trailers");
 });
@@ -103,7 +103,7 @@ test("every problem has a heading that its code links to, and every error a row"
   expect(text).toContain("| `tx-revoked` | Used too late. | Await it. |");
 });
 
-test("the floors are one arrow down and a row for each path; a path without a text is a mistake", () => {
+test("the floors are drawn with one arrow between each two and have a row for each path; a path without a text is an error", () => {
   const { floors } = rules;
   const text = renderFloors();
   for (const [at, floor] of floors.entries())

@@ -16,7 +16,7 @@ interface Entered {
   readonly functions: readonly { readonly name: string; readonly calls: number }[];
 }
 
-test("no job enters more than its limit, and a replay enters less than the request before it", async () => {
+test("no job enters more files or functions than its limit, and a replay enters fewer than the first request", async () => {
   const counted = JSON.parse(await trace("--json"));
   for (const job of ["first", "replay", "lease", "delivery"]) {
     expect(counted[job].files).toBeGreaterThan(10);
@@ -45,7 +45,7 @@ test("a delivery enters the outbox and no file of HTTP; the list is readable wit
   expect(list).not.toContain("http/");
 });
 
-test("a job that there is not is refused with the usage", async () => {
+test("an unknown job is rejected with the usage", async () => {
   await expect(trace("--list", "forth")).rejects.toMatchObject({
     code: 1,
     stderr: expect.stringContaining("There is no job forth\n\nnpm run trace -- "),

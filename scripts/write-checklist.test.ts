@@ -21,7 +21,7 @@ const threat = (file: string, title: string) => ({
   shownBy: [{ file, title }],
 });
 
-test("a threat is checked where all its tests ran and passed", () => {
+test("a threat is checked if all its tests ran and passed", () => {
   const page = renderChecklist(
     [threat("a.test.ts", "holds, 1"), threat("a.test.ts", "holds"), threat("a.test.ts", "nowhere")],
     ran,
@@ -33,7 +33,7 @@ test("a threat is checked where all its tests ran and passed", () => {
   expect(page).toContain("2 of 3 tests");
 });
 
-test("cases of a suite are found where it ran; what is filled into a title is left out", () => {
+test("cases of a suite are found where it ran; values inserted into a title are ignored", () => {
   expect(testsOf({ file: "src/cases.ts", title: "suite: case" }, ran)).toHaveLength(1);
   expect(testsOf({ file: "b.test.ts", title: "holds" }, ran)).toHaveLength(0);
   expect(testsOf({ file: "a.test.ts", title: "holds, %s" }, ran)).toHaveLength(2);

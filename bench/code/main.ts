@@ -21,7 +21,7 @@ const guards: readonly string[] = ["none", "latchkey", "latchkey-memory", "by-ha
 const requestsEachTurn = { order: 300, replay: 1000 } as const;
 const usage = `npm run bench:code -- [--only hono/order,express] [--turns 80] [--warm-up 100] [--against <checkout>] [--profile <folder>]
 
-A turn is 300 first requests or 1,000 replays. After about 100 of them code is compiled.`;
+A turn is 300 first requests or 1,000 replays. The code is compiled after about 100 turns.`;
 
 interface Entry {
   readonly name: string;
@@ -56,7 +56,7 @@ async function run(): Promise<void> {
     for (const entry of round % 2 === 0 ? entries : entries.toReversed())
       entry.micros.push(await turn(entry, 1));
   }
-  console.log("| Endpoint | least µs | first quartile | median |\n| --- | --- | --- | --- |");
+  console.log("| Endpoint | fastest µs | first quartile | median |\n| --- | --- | --- | --- |");
   for (const { name, micros, worker } of entries) {
     const sorted = micros.toSorted((left, right) => left - right);
     const cells = [0, 0.25, 0.5].map((share) => (sorted[Math.floor(sorted.length * share)] ?? 0).toFixed(1));

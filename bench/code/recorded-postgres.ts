@@ -106,7 +106,7 @@ export class RecordedStream extends Duplex {
     if (asked === "S") return readyForQuery(this.#status);
     const answer = recorded.get(asked);
     if (answer !== undefined) return answer;
-    console.error(`Postgres has not received this before: ${asked}`);
+    console.error(`No recorded answer to this statement: ${asked}`);
     process.exit(1);
   }
 

@@ -15,7 +15,7 @@ import { type QueueName, queueNames } from "./subject.ts";
 const root = resolve(import.meta.dirname, "../..");
 const usage = `npm run bench:dispatch -- [--rounds 3] [--backlog 60000] [--singles 200] [--only "latchkey;pg-boss"] [--out docs]
 
-Without --only the results are written to docs/; with it only where --out says.`;
+With --only, results are written only to the folder of --out; otherwise, to docs/.`;
 
 await runProgram(run, usage);
 
@@ -36,9 +36,9 @@ async function run(): Promise<void> {
   const date = new Date().toISOString().slice(0, 10);
   const facts =
     `Measured on ${date} with \`${command}\`: ${options.rounds} rounds, medians; a backlog of ${options.backlog} jobs ` +
-    `that do nothing, worked off by one process; then single jobs, each from the call that adds it in another process ` +
-    `until its handler starts (wake-up); then single requests for work that is done later, each from its call until ` +
-    `its finished answer is read, the work done by another process (answered).\n\n${renderMachine(machine)}. Load average before it began: ${load.toFixed(1)}.`;
+    `that do nothing, processed by one process; then single jobs, timed from the call that adds one in another process ` +
+    `to the start of its handler (wake-up); then single requests for deferred work, timed from the request until its ` +
+    `finished answer is read, with the work done by another process (answered).\n\n${renderMachine(machine)}. Load average before the run: ${load.toFixed(1)}.`;
   const page = `${facts}\n\n${renderDispatch(results)}`;
   console.log(page);
   if (options.out !== null) write(resolve(options.out), page, { date, command, machine, results });

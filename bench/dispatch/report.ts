@@ -49,7 +49,7 @@ export function renderDispatch(results: readonly DispatchResult[]): string {
   const columns = [
     "Queue",
     "jobs/s",
-    "Latchkey is",
+    "Latchkey / queue",
     "worker CPU µs",
     "database CPU µs",
     "wake-up p50 ms",

@@ -65,15 +65,15 @@ async function run(): Promise<void> {
   await connection.close();
   await pool.end();
   const table = [
-    "| Consumer | round trips | messages/s | of bare | consumer CPU µs | database CPU µs |",
+    "| Consumer | round trips | messages/s | relative to bare | consumer CPU µs | database CPU µs |",
     "| --- | --- | --- | --- | --- | --- |",
     ...kinds.map((kind) => renderRow(kind, turns)),
   ].join("\n");
   const facts =
     `Measured on ${new Date().toISOString().slice(0, 10)} with \`npm run bench:inbox -- --rounds ${rounds} --messages ` +
-    `${messages}\`: ${rounds} rounds in turn, medians; a ` +
-    `queue of ${messages} messages worked off by one process, prefetch ${prefetch} unless it says otherwise, ${prefetch} connections to Postgres.\n\n` +
-    `${renderMachine(machineOf(postgres))}. Load average before it began: ${load.toFixed(1)}.`;
+    `${messages}\`: ${rounds} alternating rounds, medians; a ` +
+    `queue of ${messages} messages processed by one process, prefetch ${prefetch} unless stated otherwise, ${prefetch} connections to Postgres.\n\n` +
+    `${renderMachine(machineOf(postgres))}. Load average before the run: ${load.toFixed(1)}.`;
   const page = `${facts}\n\n${table}`;
   console.log(page);
   write(resolve(values.out ?? "docs"), page);

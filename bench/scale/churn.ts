@@ -60,7 +60,7 @@ export async function measureChurn(scale: Scale): Promise<string> {
     "indexes MB",
   ];
   return table(
-    `Churn: each record is forgotten a second after it was made, ${concurrency} requests at once:`,
+    `Churn: each record is forgotten a second after its creation, ${concurrency} concurrent requests:`,
     head,
     lines,
   );

@@ -19,7 +19,7 @@ const root = resolve(import.meta.dirname, "../..");
 const usage = `npm run bench:scale -- [--rows 10000,100000,1000000,10000000] [--rounds 5] [--seconds 5] [--churn-minutes 60]
     [--only rows,bodies,processes,churn] [--out docs]
 
-Without --only the results are written to docs/; with it only where --out says. Ten million records need 8 GB of disk.`;
+With --only, results are written only to the folder of --out; otherwise, to docs/. Ten million records need 8 GB of disk.`;
 
 const parts = {
   rows: measureRows,
@@ -50,8 +50,8 @@ async function run(): Promise<void> {
   const command = ["npm run bench:scale", ...(args.length > 0 ? ["--", ...args] : [])].join(" ");
   const facts =
     `Measured on ${new Date().toISOString().slice(0, 10)} with \`${command}\`: requests by \`latchkey.run\`, one insert in ` +
-    `each, without HTTP; ${options.rounds} rounds in turn of ${options.seconds} seconds for each cell, medians.\n\n` +
-    `${renderMachine(machineOf(postgres))}, 1 GB of shared buffers. Load average before it began: ${load.toFixed(1)}.`;
+    `each, without HTTP; ${options.rounds} alternating rounds of ${options.seconds} seconds for each cell; medians.\n\n` +
+    `${renderMachine(machineOf(postgres))}, 1 GB of shared buffers. Load average before the run: ${load.toFixed(1)}.`;
   const page = [facts, ...tables].join("\n\n");
   console.log(page);
   if (out !== null) write(resolve(out), page);

@@ -42,6 +42,6 @@ export async function measureProcesses(scale: Scale): Promise<string> {
     `${count}`,
     ...measuredCells(turn),
   ]);
-  const heading = `Number of processes, ${concurrency} requests at once in all, ${number(rows)} records:`;
+  const heading = `Number of processes, ${concurrency} concurrent requests in total, ${number(rows)} records:`;
   return table(heading, ["", "processes", ...measuredHead], lines);
 }

@@ -37,8 +37,8 @@ export async function measureRows(scale: Scale): Promise<string> {
     ...measuredCells(turn),
     (rateOf(kind, rows) / rateOf(kind, smallest)).toFixed(2),
   ]);
-  const head = ["", "records", ...measuredHead, `p50 to that of ${number(smallest ?? 0)}`];
-  const byRows = table(`Number of records, ${concurrency} requests at once:`, head, lines);
+  const head = ["", "records", ...measuredHead, `p50 relative to ${number(smallest ?? 0)}`];
+  const byRows = table(`Number of records, ${concurrency} concurrent requests:`, head, lines);
   await Promise.all(workers.map((worker) => worker.stop()));
   return `${byRows}\n\n${await measureCleaning(scale)}`;
 }

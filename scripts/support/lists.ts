@@ -58,7 +58,7 @@ function compared(
       .map((one) => ({ where, message: `leaves out the ${kind} "${one}"` })),
     ...written
       .filter((one) => !real.includes(one))
-      .map((one) => ({ where, message: `names the ${kind} "${one}", which is not there` })),
+      .map((one) => ({ where, message: `names the ${kind} "${one}", which does not exist` })),
   ];
 }
 

@@ -23,7 +23,7 @@ const problemsOf = (changes: Readonly<Record<string, string>>) => {
   return findLoadProblems(exports, "", (path) => all[path] ?? "");
 };
 
-test("static imports are followed through chunks; what is imported when it is needed is not", () => {
+test("static imports are followed through chunks; dynamic imports are not", () => {
   const loaded = loadedBy("dist/http/koa.js", (path) => files[path] ?? "");
   expect(loaded).toEqual({
     files: ["dist/http/koa.js", "dist/chunks/shared.js", "dist/chunks/more.js"],

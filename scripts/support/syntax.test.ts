@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { readSyntax } from "./syntax.ts";
 
-test("finds every form of import, its line, and whether anything of it is left at run time", () => {
+test("finds every form of import, its line, and whether it is still there at run time", () => {
   const { imports } = readSyntax(
     [
       'import { a } from "./a.ts";',
@@ -54,7 +54,7 @@ test.each([
   expect(readSyntax(text).reads.map((use) => use.name)).not.toContain("setTimeout");
 });
 
-test("tells a call without arguments from one with arguments", () => {
+test("distinguishes a call without arguments from one with arguments", () => {
   const calls = (text: string) => readSyntax(text).emptyCalls.map((use) => use.name);
   expect(calls("const now = new Date();")).toContain("Date");
   expect(calls("const now = new Date;")).toContain("Date");

@@ -47,7 +47,7 @@ it("measures subjects beside their baselines and writes both forms of the report
   expect(page).toContain("--rounds 2 --concurrency 1,4 --rtt 0.1");
 });
 
-it("measures how an outbox is worked off beside a job queue, and how soon a request is answered", async () => {
+it("measures an outbox and a job queue, and how soon a request is answered", async () => {
   const out = scratchDirectory(undefined);
   watchDirectory(out);
   await promisify(execFile)(process.execPath, [

@@ -31,7 +31,7 @@ function problemOf(cell: string): string | null {
   const numbers = numbersIn(cell);
   if (numbers.length === 0) return "names no test";
   const missing = numbers.find((number) => !notes.has(number));
-  return missing === undefined ? null : `names [${missing}], which is not there`;
+  return missing === undefined ? null : `names [${missing}], which does not exist`;
 }
 
 describe("what each store can lose", () => {

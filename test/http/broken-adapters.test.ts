@@ -24,13 +24,13 @@ const brokenOnes: readonly Broken[] = [
     },
   },
   {
-    what: "marks first answers too",
+    what: "marks first answers as replays",
     failing: "answers: text",
     response: (res) => void res.setHeader("Idempotent-Replayed", "true"),
     app: (app) => ({ ...app, settings: { ...app.settings, replayHeader: "X-Other" } }),
   },
   {
-    what: "keeps one line of a header that has several",
+    what: "sends only the first line of a header with several",
     failing: "answers: the first caller gets every header",
     response: rewriteHeader("link", (value) => (Array.isArray(value) ? value[0] : value)),
   },
@@ -51,7 +51,7 @@ const brokenOnes: readonly Broken[] = [
     },
   },
   {
-    what: "takes the first of repeated keys",
+    what: "uses the first of repeated keys",
     failing: "keys: a repeated header",
     request: rewriteRawHeaders((lines) => lines.slice(0, 1)),
   },
@@ -61,27 +61,27 @@ const brokenOnes: readonly Broken[] = [
     request: rewriteRawHeaders((lines) => [lines.join(", ")]),
   },
   {
-    what: "takes an empty key for none",
+    what: "treats an empty key as a missing one",
     failing: "keys: one that is empty is refused",
     request: rewriteRawHeaders((lines) => lines.filter((line) => line !== "")),
   },
   {
-    what: "gives requests without tenant a common one",
+    what: "puts requests without a tenant under a common one",
     failing: "refusals: a missing tenant",
     app: (app) => ({ ...app, tenant: (header) => header("x-tenant") || "everybody" }),
   },
   {
-    what: "forgets the tenant",
+    what: "ignores the tenant",
     failing: "refusals: two tenants",
     app: (app) => ({ ...app, tenant: () => "everybody" }),
   },
   {
-    what: "forgets the principal",
+    what: "ignores the principal",
     failing: "refusals: another principal",
     app: (app) => ({ ...app, principal: () => null }),
   },
   {
-    what: "names the record to another principal",
+    what: "reveals the record to another principal",
     failing: "refusals: another principal cannot tell",
     app: (app) => {
       const { latchkey } = app;
@@ -95,14 +95,14 @@ const brokenOnes: readonly Broken[] = [
     },
   },
   {
-    what: "leaves the query out of the request",
+    what: "ignores the query",
     failing: "requests: with and without a query",
     request: (req) => {
       req.url = req.url?.split("?")[0] ?? "";
     },
   },
   {
-    what: "answers a conflict without saying when to come back",
+    what: "answers a conflict without Retry-After",
     failing: "refusals: a duplicate of a running request",
     response: (res) => {
       const set = res.setHeader;
@@ -110,7 +110,7 @@ const brokenOnes: readonly Broken[] = [
     },
   },
   {
-    what: "runs the handler where the store is down",
+    what: "runs the handler while the store is down",
     failing: "refusals: a store that is down",
     app: (app) => {
       const { latchkey } = app;
@@ -126,12 +126,12 @@ const brokenOnes: readonly Broken[] = [
     },
   },
   {
-    what: "lets a problem be cached",
+    what: "allows caches to store a problem",
     failing: "keys: a missing key",
     response: rewriteHeader("cache-control", () => "max-age=60"),
   },
   {
-    what: "lets the client's hang-up end the handler",
+    what: "ends the handler when the client disconnects",
     failing: "answers: if the client disconnects",
     app: (app) => (app.route.execution === "lease" ? { ...app, route: abandonOnHangUp(app.route) } : app),
     request: (req) => {
@@ -159,7 +159,7 @@ const brokenOnes: readonly Broken[] = [
     },
   },
   {
-    what: "gives the first caller no more than what is kept",
+    what: "sends the first caller only the part that is stored",
     failing: "answers: one of 20 MB",
     response: (res) => {
       const { end } = res;
@@ -180,12 +180,12 @@ const brokenOnes: readonly Broken[] = [
     },
   },
   {
-    what: "forgets which headers belong to an answer",
+    what: "does not store the headers that belong to an answer",
     failing: "answers: HEAD",
     response: (res) => dropHeader(res, "etag"),
   },
   {
-    what: "runs the handler for a replay too",
+    what: "also runs the handler for a replay",
     failing: "answers: text",
     app: (app) => {
       const { latchkey, route } = app;
@@ -198,7 +198,7 @@ const brokenOnes: readonly Broken[] = [
     },
   },
   {
-    what: "keeps what a failed run had set",
+    what: "keeps headers that a failed run has set",
     failing: "failures: headers and status that a failed run set",
     response: (res) => {
       const { appendHeader, end } = res;
@@ -228,12 +228,12 @@ const brokenOnes: readonly Broken[] = [
     },
   },
   {
-    what: "takes bodies of any size",
+    what: "accepts bodies of any size",
     failing: "requests: a body over the limit",
     app: (app) => ({ ...app, settings: { ...app.settings, bodyLimitBytes: 20 * 1024 * 1024 } }),
   },
   {
-    what: "says until when an answer is kept on the first one alone",
+    what: "sends Idempotency-Expires only with the first answer",
     failing: "options: a stored answer says how long",
     response: (res) => {
       const { setHeader } = res;
@@ -244,29 +244,29 @@ const brokenOnes: readonly Broken[] = [
     },
   },
   {
-    what: "says until when of answers that nobody keeps",
+    what: "sends Idempotency-Expires with answers that are not stored",
     failing: "options: a stored answer says how long",
     response: (res) => res.setHeader("Idempotency-Expires", "Sun, 06 Nov 1994 08:49:37 GMT"),
   },
   {
-    what: "says another time with every replay",
+    what: "sends another Idempotency-Expires with every replay",
     failing: "options: a stored answer says how long",
     response: rewriteHeader("idempotency-expires", () => new Date(expiries++ * 1_000).toUTCString()),
   },
   {
-    what: "takes a mount's methods for those of a route",
+    what: "applies the methods of a mount to a route",
     failing: "options: `methods` applies to a mounted adapter",
     listener: (app) => recordedListener(app),
   },
   {
-    what: "is a mount and does not say that it ignored a key",
+    what: "is a mount and does not report that it ignored a key",
     failing: "options: `methods` applies to a mounted adapter",
     mounts: true,
     listener: (app) => recordedListener(app),
     response: (res) => dropHeader(res, "idempotency-status"),
   },
   {
-    what: "is a mount and says so without a key too",
+    what: "is a mount and reports an ignored key for requests without one",
     failing: "options: `methods` applies to a mounted adapter",
     mounts: true,
     listener: (app) => recordedListener(app),
@@ -279,18 +279,18 @@ const brokenOnes: readonly Broken[] = [
     listener: ({ settings: { methods: _, ...settings }, ...app }) => recordedListener({ ...app, settings }),
   },
   {
-    what: "keeps from clients that a retry is in vain",
-    failing: "options: clients that retry every 409",
+    what: "does not send Stripe-Should-Retry",
+    failing: "options: a 409 says in a header",
     response: (res) => dropHeader(res, "stripe-should-retry"),
   },
   ...(
     [
-      ["what a key may look like", "options: a key that is", "key"],
-      ["how old a request may be", "options: a request that was first sent", "requestAge"],
+      ["the rules for keys", "options: a key that is", "key"],
+      ["the maximum age of a request", "options: a request that was first sent", "requestAge"],
     ] as const
   ).map(
     ([what, failing, option]): Broken => ({
-      what: `forgets ${what}`,
+      what: `ignores ${what}`,
       failing,
       app: (app) => {
         const { [option]: _, ...settings } = app.settings;
@@ -299,12 +299,12 @@ const brokenOnes: readonly Broken[] = [
     }),
   ),
   {
-    what: "answers a tenant's limit without saying when to come back",
+    what: "answers a tenant over its limit without Retry-After",
     failing: "options: a tenant over its limit",
     response: (res) => dropHeader(res, "retry-after"),
   },
   {
-    what: "sends the answer before it is kept",
+    what: "sends the answer before it is stored",
     failing: "answers: no byte is sent",
     listener: sendEarly,
   },

@@ -67,7 +67,7 @@ expectNoticed([
     },
   },
   {
-    what: "loses where a redirect goes, the second time",
+    what: "replays a redirect without Location",
     failing: "served: a redirect",
     response: (res) => {
       const { setHeader } = res;
@@ -78,7 +78,7 @@ expectNoticed([
     },
   },
   {
-    what: "gives the operation nothing of the body",
+    what: "does not pass the body to the operation",
     failing: "served: the operation gets",
     app: mapping(
       ({ toInput }) =>
@@ -87,7 +87,7 @@ expectNoticed([
     ),
   },
   {
-    what: "answers what the route threw by itself",
+    what: "handles errors of the route itself",
     failing: "served: if a route throws",
     app: mapping(
       ({ toInput }) =>
@@ -96,7 +96,7 @@ expectNoticed([
     ),
   },
   {
-    what: "makes JSON of whatever the route makes",
+    what: "converts any input of the route to JSON",
     failing: "served: if a route makes an input",
     app: mapping(({ toInput }) => async (readBody) => ({ sent: String((await toInput(readBody)).sent) })),
   },
@@ -112,91 +112,91 @@ expectNoticed([
     },
   },
   {
-    what: "forgets which headers the service wants to be kept",
+    what: "ignores `storedHeaders`",
     failing: "served: the first caller gets every header",
     app: without("storedHeaders"),
   },
   {
-    what: "joins lines of one header",
+    what: "joins the lines of one header",
     failing: "served: the first caller gets every header",
     response: rewriteHeader("set-cookie", (value) => (Array.isArray(value) ? value.join(", ") : value)),
   },
   {
-    what: "forgets the headers of an answer without body",
+    what: "drops the headers of an answer without a body",
     failing: "served: HEAD",
     response: (res) => dropHeader(res, "etag"),
   },
   {
-    what: "does not say that an answer was not kept",
+    what: "does not report that an answer was not stored",
     failing: "served: an answer too large",
     response: (res) => dropHeader(res, "idempotency-status"),
   },
   ...["writes and answer", "a key with another body", "finished steps", "an unknown outcome"].map(
     (failing): Broken => ({
-      what: `takes every request for a new one (${failing})`,
+      what: `treats every request as new (${failing})`,
       failing: `served: ${failing}`,
       app: forgetful,
     }),
   ),
   ...["if the work throws", "a 429", "a store that is down", "two tenants", "a stored answer says"].map(
     (failing): Broken => ({
-      what: `keeps whatever it has once answered (${failing})`,
+      what: `repeats its first answer, whatever it was (${failing})`,
       failing: `served: ${failing}`,
       app: (app) => remembering()(app),
     }),
   ),
   {
-    what: "says until when of answers that nobody can ask for again",
+    what: "sends Idempotency-Expires with answers that cannot be replayed",
     failing: "served: without a key",
     response: (res) => res.setHeader("Idempotency-Expires", "Sun, 06 Nov 1994 08:49:37 GMT"),
   },
   {
-    what: "takes bodies of any size",
+    what: "accepts bodies of any size",
     failing: "served: a body over the limit",
     app: without("bodyLimitBytes"),
   },
   {
-    what: "makes routes of whatever it is given",
+    what: "accepts any operation for a route",
     failing: "served: an operation without `run`",
     listener: () => (_req, res) => res.end(),
   },
   {
-    what: "hands over handlers of whatever it is given",
+    what: "accepts any operation for a handler",
     failing: "served: an operation that owns its work is rejected",
     listener: () => (_req, res) => res.end(),
   },
   {
-    what: "lets a problem be cached",
+    what: "allows caches to store a problem",
     failing: "served: a missing key",
     response: rewriteHeader("cache-control", () => "max-age=60"),
   },
   {
-    what: "gives requests without tenant a common one",
+    what: "puts requests without a tenant under a common one",
     failing: "served: a missing key",
     app: (app) => ({ ...app, tenant: (header) => header("x-tenant") || "everybody" }),
   },
   {
-    what: "forgets the principal",
+    what: "ignores the principal",
     failing: "served: a key with another body, or of another principal",
     app: submitting((submission) => ({ ...submission, principal: null })),
   },
   {
-    what: "forgets the tenant",
+    what: "ignores the tenant",
     failing: "served: two tenants",
     app: submitting((submission) => ({ ...submission, key: { ...submission.key, tenant: "everybody" } })),
   },
   {
-    what: "answers a conflict without saying when to come back",
+    what: "answers a conflict without Retry-After",
     failing: "served: a duplicate of a running",
     response: (res) => dropHeader(res, "retry-after"),
   },
   {
-    what: "answers a limit without saying when to come back",
+    what: "answers a tenant over its limit without Retry-After",
     failing: "served: a tenant over its limit",
     response: (res) => dropHeader(res, "retry-after"),
   },
   {
-    what: "takes an unknown outcome for a running request",
+    what: "treats an unknown outcome as a running request",
     failing: "served: an unknown outcome",
     app: executing((execute) => async (operation, submission, input) => {
       const result = await execute(operation, submission, input);
@@ -204,7 +204,7 @@ expectNoticed([
     }),
   },
   {
-    what: "says until when on the first answer alone",
+    what: "sends Idempotency-Expires only with the first answer",
     failing: "served: a stored answer says",
     response: (res) => {
       const { setHeader } = res;
@@ -215,7 +215,7 @@ expectNoticed([
     },
   },
   {
-    what: "forgets how old a request may be",
+    what: "ignores the maximum age of a request",
     failing: "served: a request that was first sent",
     app: without("requestAge"),
   },
@@ -230,7 +230,7 @@ expectNoticed([
     ),
   },
   {
-    what: "answers before it is kept",
+    what: "answers before the answer is stored",
     failing: "served: no byte is sent",
     app: executing((execute) => async (operation, submission, input) => {
       const answer = { status: 201, headers: [], body: new Uint8Array(0), omitted: null };

@@ -75,23 +75,23 @@ expectNoticed([
     }),
   ),
   {
-    what: "gives the address of something else",
+    what: "sends the Location of another resource",
     failing: "accepted: a deferred request",
     response: rewriteHeader("location", (value) => String(value).replace("/operations", "")),
   },
   {
-    what: "marks what is accepted as a replay",
+    what: "marks an accepted request as a replay",
     failing: "accepted: a deferred request",
     response: (res) => void res.setHeader("Idempotent-Replayed", "true"),
   },
   {
-    what: "accepts and names no operation",
+    what: "accepts without naming the operation",
     failing: "accepted: a deferred request",
     response: rewriteBody(({ status }) => ({ status }), "POST"),
   },
   ...["accepted: a repeated request", "accepted: while it runs", "accepted: a key with another body"].map(
     (failing): Broken => ({
-      what: `accepts every request as a new one (${failing})`,
+      what: `treats every request as new (${failing})`,
       failing,
       app: accepting((execute) => (operation, submission, input) => {
         requests += 1;
@@ -101,7 +101,7 @@ expectNoticed([
     }),
   ),
   {
-    what: "waits for its worker",
+    what: "answers 409 instead of 202",
     failing: "accepted: a deferred request",
     app: accepting((execute) => async (operation, submission, input) => {
       const result = await execute(operation, submission, input);
@@ -120,7 +120,7 @@ expectNoticed([
   },
   ...["accepted: a duplicate of a running request is sent", "accepted: a duplicate of a running owned"].map(
     (failing): Broken => ({
-      what: `forgets what a duplicate should get (${failing})`,
+      what: `ignores \`inProgress\` (${failing})`,
       failing,
       app: (app) => {
         const { inProgress: _, ...settings } = app.settings;
@@ -130,7 +130,7 @@ expectNoticed([
   ),
   ...["accepted: a duplicate of a running request is sent", "accepted: a duplicate of a running owned"].map(
     (failing): Broken => ({
-      what: `begins lives that nobody finds by their ids (${failing})`,
+      what: `stores records that cannot be found by id (${failing})`,
       failing,
       app: (app) => {
         const { latchkey } = app;
@@ -143,12 +143,12 @@ expectNoticed([
     }),
   ),
   {
-    what: "answers 409 where 429 is wanted",
-    failing: "accepted: a duplicate of a running request is answered with 429",
+    what: "answers 409 instead of 429",
+    failing: "accepted: a duplicate of a running request gets 429",
     app: ({ settings: { inProgress: _, ...settings }, ...app }) => ({ ...app, settings }),
   },
   {
-    what: "sends clients to a status that will not come",
+    what: "sends clients to a status that will never change",
     failing: "accepted: only a request resumes",
     app: (app) => {
       const { latchkey } = app;
@@ -157,7 +157,7 @@ expectNoticed([
     },
   },
   {
-    what: "makes routes of whatever it is given",
+    what: "accepts any settings for a route",
     failing: "accepted: a route that would answer 202",
     listener: () => (_req, res) => res.end(),
   },
@@ -172,7 +172,7 @@ expectNoticed([
     request: sayingAs("x-principal", "ada"),
   },
   {
-    what: "says that there is an operation of somebody else's",
+    what: "reveals that another caller's operation exists",
     failing: "status: for every other tenant",
     response: rewriteBody((body) =>
       body.code === "not-found" ? { ...body, detail: `Not yours, at ${requests++}` } : body,
@@ -180,13 +180,13 @@ expectNoticed([
   },
   ...["status: pending", "status: for every other", "status: HEAD"].map(
     (failing): Broken => ({
-      what: `lets a status be cached (${failing})`,
+      what: `allows caches to store a status (${failing})`,
       failing,
       response: rewriteHeader("cache-control", () => "max-age=60"),
     }),
   ),
   {
-    what: "lets the answer say whether its status is cached",
+    what: "sends the answer's Cache-Control with its status",
     failing: "status: pending",
     response: ofStatus(rewriteHeader("cache-control", (value) => (hasAnswer ? "public, max-age=60" : value))),
     app: seeing((record) => {
@@ -195,7 +195,7 @@ expectNoticed([
     }),
   },
   {
-    what: "never says that the work runs",
+    what: "never reports that the work is running",
     failing: "status: pending",
     response: rewriteBody((body) => (body.status === "running" ? { ...body, status: "pending" } : body)),
   },
@@ -205,13 +205,13 @@ expectNoticed([
     response: ofStatus((res) => dropHeader(res, "idempotent-replayed")),
   },
   {
-    what: "writes the answer in another way than the request's replay",
+    what: "sends another body than a replay of the request",
     failing: "status: pending",
     response: rewriteBody((body) => ("sent" in body ? { result: body } : body)),
   },
   ...["etag", "location", "x-report", "idempotency-expires"].map(
     (header): Broken => ({
-      what: `loses ${header} of the answer`,
+      what: `drops ${header} of the answer`,
       failing: "status: pending",
       response: (res) => {
         const { setHeader } = res;
@@ -227,12 +227,12 @@ expectNoticed([
     }),
   ),
   {
-    what: "shows cookies of the answer",
+    what: "sends the answer's cookies",
     failing: "status: pending",
     response: ofStatus((res) => void res.setHeader("Set-Cookie", "a=1")),
   },
   {
-    what: "asks the store for whatever it is given",
+    what: "looks up malformed ids in the store",
     failing: "status: a malformed id",
     request: (req) => {
       const { url = "" } = req;
@@ -250,63 +250,63 @@ expectNoticed([
     })),
   },
   {
-    what: "knows nothing when it is asked by HEAD",
+    what: "answers HEAD with 404",
     failing: "status: HEAD",
     request: (req) => {
       if (req.method === "HEAD") req.url = "/operations/01890000-0000-7000-8000-000000000000";
     },
   },
   {
-    what: "forgets the headers of an answer without body",
+    what: "drops the headers of an answer without a body",
     failing: "status: HEAD",
     response: (res) => dropHeader(res, "etag"),
   },
   {
-    what: "does not say that an answer was not kept",
+    what: "does not report that an answer was not stored",
     failing: "status: an answer too large",
     response: (res) => dropHeader(res, "idempotency-status"),
   },
   {
-    what: "waits for work that nobody starts any more",
+    what: "reports work as pending that will not be started any more",
     failing: "status: work that no worker started",
     app: seeing((record) => (record.state === "pending" ? { ...record, expiresAt: Infinity } : record)),
   },
   {
-    what: "has no word for what was never started",
+    what: "answers 404 for work that was never started",
     failing: "status: work that no worker started",
     app: seeing((record) => (record.state === "failed" ? null : record)),
   },
   {
-    what: "takes work that goes on for lost",
+    what: "answers 404 for work that is retried",
     failing: "status: work that failed early",
     app: seeing((record) => (record.state === "retryable" ? null : record)),
   },
   {
-    what: "takes a failure for no answer",
+    what: "answers 404 for work that has failed",
     failing: "status: work that has failed for good",
     app: seeing((record) => (record.state === "failed" ? null : record)),
   },
   {
-    what: "takes an unknown outcome for work that goes on",
+    what: "treats an unknown outcome as work that is retried",
     failing: "status: an unknown outcome",
     app: seeing((record) =>
       record.state === "unknown" ? { ...record, state: "retryable", lastErrorCode: null } : record,
     ),
   },
   {
-    what: "keeps answers for ever",
+    what: "never expires answers",
     failing: "status: an answer is gone",
     app: seeing((record) =>
       record.state === "completed" ? { ...record, expiresAt: Infinity, forgetAt: Infinity } : record,
     ),
   },
   {
-    what: "forgets nothing",
+    what: "never forgets records",
     failing: "status: an answer is gone",
     app: seeing((record) => ("forgetAt" in record ? { ...record, forgetAt: Infinity } : record)),
   },
   {
-    what: "counts no look-ups of a status",
+    what: "does not limit look-ups of a status",
     failing: "status: a tenant over its limit",
     app: (app) => {
       const { latchkey } = app;
@@ -315,12 +315,12 @@ expectNoticed([
     },
   },
   {
-    what: "says nothing of when to come back",
+    what: "sends no Retry-After",
     failing: "status: a tenant over its limit",
     response: (res) => dropHeader(res, "retry-after"),
   },
   {
-    what: "gives requests without tenant a common one",
+    what: "puts requests without a tenant under a common one",
     failing: "status: without a tenant",
     app: (app) => ({ ...app, tenant: (header) => header("x-tenant") || "everybody" }),
   },

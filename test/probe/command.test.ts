@@ -34,8 +34,8 @@ function folderWith(files: Readonly<Record<string, string>>): string {
 
 const body = ["--body", '{"amount":1}'];
 
-describe("only what was named is sent to", () => {
-  test("redirects are not followed, and are no success", async () => {
+describe("requests go only to the given address", () => {
+  test("redirects are not followed, and do not count as success", async () => {
     const elsewhere = await started();
     const { url } = await answering((_req, res) => {
       res.writeHead(307, { location: `${elsewhere.url}/orders` }).end();
@@ -60,7 +60,7 @@ describe("only what was named is sent to", () => {
     expect(elsewhere.requests()).toBe(0);
   });
 
-  test("a dry run sends nothing, and says what would be sent", async () => {
+  test("a dry run sends nothing, and reports what would be sent", async () => {
     const server = await started();
     const ran = await runCommand([`${server.url}/orders`, ...body, "--dry-run"]);
     expect(ran.code).toBe(0);
@@ -73,7 +73,7 @@ describe("only what was named is sent to", () => {
 });
 
 describe("limits", () => {
-  test("a run that might take more requests than allowed sends nothing", async () => {
+  test("a run that might need more requests than allowed sends nothing", async () => {
     const server = await started();
     const ran = await runCommand([`${server.url}/orders`, ...body, "--max-requests", "100"]);
     expect(ran.code).toBe(2);
@@ -81,7 +81,7 @@ describe("limits", () => {
     expect(server.requests()).toBe(0);
   });
 
-  test("what was announced is kept, also where every key stays blocked", async () => {
+  test("no more requests are sent than announced, even if every key stays blocked", async () => {
     const right = rightBehaviour();
     const server = await started({
       keep: (reply, request) => (request.isGone() ? "running" : right.keep(reply, request, 0)),
@@ -94,7 +94,7 @@ describe("limits", () => {
 });
 
 describe("exit codes", () => {
-  test("3 where nobody listens, and nothing is said to be in order", async () => {
+  test("3 if the server does not listen; no check is reported as passed", async () => {
     const { url, close } = await listen(() => {});
     await close();
     const ran = await runCommand([`${url}/orders`, ...body]);
@@ -102,14 +102,14 @@ describe("exit codes", () => {
     expect(ran.out).toContain("not judged: no answer: connect ECONNREFUSED");
   });
 
-  test("3 where the plain request is refused, with what the server says", async () => {
+  test("3 if the plain request is refused, with the server's answer", async () => {
     const { url } = await answering((_req, res) => res.writeHead(401).end("who are you?"));
     const ran = await runCommand([`${url}/orders`, ...body]);
     expect(ran.code).toBe(3);
     expect(ran.out).toContain("the request is not accepted under a new key: 401: who are you?");
   });
 
-  test("3 where the server goes away, with what was found before", async () => {
+  test("3 if the server goes away, with what was found until then", async () => {
     let left = 20;
     const server = createServer((_req, res) => {
       res.writeHead(201, { "content-type": "application/json" }).end(JSON.stringify({ id: randomUUID() }));
@@ -127,7 +127,7 @@ describe("exit codes", () => {
     expect(ran.out).toContain("not judged: no answer");
   });
 
-  test("0 where all faults are ignored, which the report still names", async () => {
+  test("0 if all faults are ignored; the report still lists them", async () => {
     const { url } = await started({ replay: (kept) => ({ ...kept, body: "" }) });
     const ran = await runCommand([`${url}/orders`, ...body, "--ignore", "replay-body"]);
     expect(ran.code).toBe(0);
@@ -164,8 +164,8 @@ describe("exit codes", () => {
   });
 });
 
-describe("what the operator gives", () => {
-  test("headers may come from a file, and a second caller's take the place of those of the same name", async () => {
+describe("the operator's input", () => {
+  test("headers may come from a file; the second caller's headers replace those of the same name", async () => {
     const seen = new Set<string>();
     const { url } = await answering((req, res) => {
       seen.add(`${req.headers.authorization} ${req.headers["x-app"]}`);
@@ -177,7 +177,7 @@ describe("what the operator gives", () => {
     expect([...seen].sort()).toEqual(["one probe", "two probe"]);
   });
 
-  test("places in the body are new with every intention, and the same in its retries", async () => {
+  test("placeholders in the body are new for each intention and the same in its retries", async () => {
     const keysByBody = new Map<string, Set<string>>();
     const right = rightBehaviour();
     const { url } = await started({
@@ -204,7 +204,7 @@ describe("what the operator gives", () => {
     expect(ran.out).toContain("put {{uuid}} or {{n}} into the body");
   });
 
-  test("where executions answer alike, what cannot be seen is unclear, and a count makes it clear", async () => {
+  test("if all executions answer alike, what cannot be observed is unclear, and a count of executions makes it clear", async () => {
     let effects = 0;
     const { url } = await answering((req, res) => {
       if (req.method === "GET") return res.end(String(effects));

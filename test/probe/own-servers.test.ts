@@ -71,10 +71,13 @@ describe.each(chosen)("$name", (framework) => {
 });
 
 const [first] = apps;
-test.each([stripe, acp, ucp])("the policy $name has no fault by the profile of that name", async (policy) => {
-  if (first === undefined) throw new Error("no framework");
-  expectNothing(await probe(first, "transaction", policy));
-});
+test.each([stripe, acp, ucp])(
+  "the policy $name has no fault in the profile of the same name",
+  async (policy) => {
+    if (first === undefined) throw new Error("no framework");
+    expectNothing(await probe(first, "transaction", policy));
+  },
+);
 
 const places = isThorough
   ? frameworks.flatMap(({ name: http }) => [

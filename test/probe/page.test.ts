@@ -28,7 +28,7 @@ test("the output that the page shows is printed", async () => {
   expect(masked(shown)).toBe(masked(ran.out));
 });
 
-test("the page names every check and every fault, and no other", () => {
+test("the page names every check and every fault, and no others", () => {
   const rows = (heading: string) => {
     const section = page.split(`## ${heading}`)[1]?.split("\n## ")[0] ?? "";
     return [...section.matchAll(/^\| `([a-z-]+)` \|/gmu)].map(([, name]) => name);

@@ -32,7 +32,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-test("the text names each fault, what was ignored, what was skipped, and the requests", () => {
+test("the text report lists the faults, what was ignored or skipped, and the requests", () => {
   expect(ran.code).toBe(1);
   expect(ran.out).toContain("FAULT    same-key");
   expect(ran.out).toContain("replay-body (answer): A replay has another body");
@@ -42,14 +42,14 @@ test("the text names each fault, what was ignored, what was skipped, and the req
   expect(ran.out).toMatch(/^2 faults in 2 checks, \d+ passed/mu);
 });
 
-test("before anything is sent, one line says how much will be, and where", () => {
+test("before anything is sent, one line states how many requests will be sent, and where to", () => {
   expect(ran.err).toMatch(
     /^Sends at most \d+ requests \(at most 20 per second\) to POST http:\/\/127\.0\.0\.1/u,
   );
 });
 
-describe("hostile text of the server's", () => {
-  test("cannot steer a terminal, and no report holds credentials or characters that do", () => {
+describe("hostile text from the server", () => {
+  test("cannot control a terminal, and no report contains credentials or control characters", () => {
     for (const text of [ran.out, ran.err, file("a.json"), file("a.xml"), file("a.html")]) {
       expect(text).not.toMatch(/(?!\n)[\p{Cc}\p{Cf}]/u);
       expect(text).not.toContain("s3cret");
@@ -59,7 +59,7 @@ describe("hostile text of the server's", () => {
     );
   });
 
-  test("is text in the page, which loads nothing", () => {
+  test("is plain text in the HTML report, which loads nothing", () => {
     const page = file("a.html");
     expect(page).toContain("&lt;/script&gt;&lt;img src=x onerror=");
     expect(page).not.toMatch(/<(script|img|link|iframe|object|embed)\b/iu);
@@ -68,7 +68,7 @@ describe("hostile text of the server's", () => {
     expect(page).toContain("<strong>A replay has another body</strong>");
   });
 
-  test("is text in the JUnit report, which is well-formed and counts what it has", () => {
+  test("is plain text in the JUnit report, which is well-formed and whose counts are right", () => {
     const xml = file("a.xml");
     expect(XMLValidator.validate(xml)).toBe(true);
     const { testsuites } = new XMLParser({

@@ -15,7 +15,7 @@ async function started(behaviour = {}): Promise<TestServer> {
   return server;
 }
 
-describe("a server that is right", () => {
+describe("a correct server", () => {
   const counted = ["--count", "{url}/effects", "--count-pointer", "/effects"];
   test.each([
     ["by the draft of the IETF", {}, []],
@@ -35,15 +35,18 @@ describe("a server that is right", () => {
 });
 
 describe("a server that", () => {
-  test.each(wrongServers)("$name is found, and for nothing else", async ({ behaviour, finds, args = [] }) => {
-    const { url } = await started(behaviour);
-    const report = await probeWhole(url, args);
-    expect(faultsOf(report)).toEqual([...finds].sort());
-    expect(report.code).toBe(1);
-  });
+  test.each(wrongServers)(
+    "$name is reported, and for nothing else",
+    async ({ behaviour, finds, args = [] }) => {
+      const { url } = await started(behaviour);
+      const report = await probeWhole(url, args);
+      expect(faultsOf(report)).toEqual([...finds].sort());
+      expect(report.code).toBe(1);
+    },
+  );
 });
 
-test("every fault is found on a server that has it", () => {
+test("every fault is reported on a server that has it", () => {
   const found = new Set(wrongServers.flatMap(({ finds }) => finds));
   expect(Object.keys(faultTable).filter((code) => !found.has(code as never))).toEqual([]);
 });

@@ -63,7 +63,7 @@ const replays: readonly Wrong[] = [
     finds: ["retry-refused"],
   },
   {
-    name: "fails on a finished duplicate",
+    name: "answers a finished duplicate with 500",
     behaviour: { replay: () => problem(500) },
     finds: ["retry-failed"],
   },
@@ -73,7 +73,7 @@ const replays: readonly Wrong[] = [
     finds: ["replay-status"],
   },
   {
-    name: "writes the stored JSON anew",
+    name: "reformats the stored JSON",
     behaviour: { replay: (kept) => ({ ...kept, body: JSON.stringify(JSON.parse(kept.body), null, 1) }) },
     finds: ["replay-body"],
   },
@@ -88,7 +88,7 @@ const replays: readonly Wrong[] = [
     finds: ["replay-headers"],
   },
   {
-    name: "keeps the cookie",
+    name: "replays the cookie",
     behaviour: {
       decorate: (reply) => withHeaders(reply, { "set-cookie": `visit=${reply.headers.location}` }),
     },
@@ -122,17 +122,17 @@ const replays: readonly Wrong[] = [
 ];
 
 const bodies: readonly Wrong[] = [
-  { name: "compares no bodies", behaviour: { fingerprint: () => "" }, finds: ["misuse-replayed"] },
+  { name: "does not compare bodies", behaviour: { fingerprint: () => "" }, finds: ["misuse-replayed"] },
   {
-    name: "counts the body into the key",
+    name: "includes the body in the key",
     behaviour: { scope: (request) => `${right.scope(request)} ${request.body}` },
     finds: ["misuse-ran", "misuse-race-ran"],
   },
   { name: "answers misuse with 400", behaviour: { misuse: () => problem(400) }, finds: ["misuse-status"] },
   { name: "answers misuse with 409", behaviour: { misuse: () => problem(409) }, finds: ["misuse-status"] },
-  { name: "fails on misuse", behaviour: { misuse: () => problem(500) }, finds: ["misuse-failed"] },
+  { name: "answers misuse with 500", behaviour: { misuse: () => problem(500) }, finds: ["misuse-failed"] },
   {
-    name: "keeps the body of the misuse",
+    name: "stores the body of the misuse",
     behaviour: {
       afterMisuse(entries, scope, request) {
         const entry = entries.get(scope);
@@ -150,12 +150,12 @@ const bodies: readonly Wrong[] = [
 
 const racing: readonly Wrong[] = [
   {
-    name: "looks first, and reserves later",
+    name: "looks a key up and reserves it in a second step",
     behaviour: { betweenLookAndReserve: (lookUps, key) => lookUps.second(key) },
     finds: ["race-ran-twice", "misuse-race-ran"],
   },
   {
-    name: "fails on a running duplicate",
+    name: "answers a running duplicate with 503",
     behaviour: { inProgress: () => problem(503) },
     finds: ["race-failed"],
   },
@@ -172,7 +172,7 @@ const racing: readonly Wrong[] = [
     finds: ["race-stuck"],
   },
   {
-    name: "does not say when to come back",
+    name: "sends no Retry-After",
     behaviour: { ...acpBehaviour, inProgress: () => problem(409) },
     args: acp,
     finds: ["race-no-retry-after"],
@@ -181,7 +181,7 @@ const racing: readonly Wrong[] = [
 
 const cuts: readonly Wrong[] = [
   {
-    name: "forgets what a client did not wait for",
+    name: "does not store the answer if the client has hung up",
     behaviour: { keep: (reply, request) => (request.isGone() ? null : right.keep(reply, request, 0)) },
     args: ["--count", "{url}/effects", "--count-pointer", "/effects"],
     finds: ["cut-ran-twice"],
@@ -192,7 +192,7 @@ const cuts: readonly Wrong[] = [
     finds: ["cut-stuck"],
   },
   {
-    name: "reserves the key of a request that never arrives whole",
+    name: "reserves the key of a request that never arrives completely",
     behaviour: { reservesEarly: true },
     finds: ["cut-stuck"],
   },
@@ -212,7 +212,7 @@ const callers: readonly Wrong[] = [
     finds: ["tenant-leak"],
   },
   {
-    name: "counts the tenant as part of the request",
+    name: "includes the tenant in the fingerprint instead of the scope",
     behaviour: {
       scope: ({ path, key }) => `${path} ${key}`,
       fingerprint: (request) => `${request.tenant} ${right.fingerprint(request)}`,
@@ -220,7 +220,7 @@ const callers: readonly Wrong[] = [
     finds: ["tenant-collision"],
   },
   {
-    name: "has one place for all tenants",
+    name: "overwrites another tenant's answer",
     behaviour: {
       scope: ({ path, key }) => `${path} ${key}`,
       isOtherTenants: ({ tenant }, request) => tenant !== request.tenant,
@@ -243,15 +243,19 @@ const refuses = (what: "missing" | "malformed" | "empty", status: number): Parti
 
 const keys: readonly Wrong[] = [
   { name: "accepts a missing key", behaviour: accepts("missing"), finds: ["missing-key-accepted"] },
-  { name: "needs a key", behaviour: {}, args: optional, finds: ["missing-key-refused"] },
+  { name: "requires a key", behaviour: {}, args: optional, finds: ["missing-key-refused"] },
   {
     name: "answers a missing key with 403",
     behaviour: refuses("missing", 403),
     finds: ["missing-key-status"],
   },
-  { name: "fails without a key", behaviour: refuses("missing", 500), finds: ["missing-key-failed"] },
   {
-    name: "takes all requests without a key for one",
+    name: "answers a missing key with 500",
+    behaviour: refuses("missing", 500),
+    finds: ["missing-key-failed"],
+  },
+  {
+    name: "treats all requests without a key as one",
     behaviour: {
       readKey: (lines) => (lines.length === 0 ? { key: "none" } : right.readKey(lines)),
       fingerprint: () => "",
@@ -260,37 +264,49 @@ const keys: readonly Wrong[] = [
     finds: ["no-key-shared"],
   },
   {
-    name: "takes an empty key for a key",
+    name: "treats an empty key as a valid key",
     behaviour: { readKey: (lines) => (lines[0] === "" ? { key: "empty" } : right.readKey(lines)) },
     finds: ["no-key-shared"],
   },
-  { name: "takes an empty key for none", behaviour: accepts("empty"), finds: ["empty-key-accepted"] },
+  {
+    name: "treats an empty key as a missing one",
+    behaviour: accepts("empty"),
+    finds: ["empty-key-accepted"],
+  },
   { name: "accepts a malformed key", behaviour: accepts("malformed"), finds: ["malformed-key-accepted"] },
   {
     name: "answers a malformed key with 422",
     behaviour: refuses("malformed", 422),
     finds: ["malformed-key-status"],
   },
-  { name: "fails on a malformed key", behaviour: refuses("malformed", 500), finds: ["malformed-key-failed"] },
+  {
+    name: "answers a malformed key with 500",
+    behaviour: refuses("malformed", 500),
+    finds: ["malformed-key-failed"],
+  },
   { name: "hangs up on a malformed key", behaviour: { hangsUpOnMalformed: true }, finds: ["no-answer"] },
   {
-    name: "stores keys without case",
+    name: "ignores the case of keys",
     behaviour: mapKey((key) => key.toLowerCase()),
     finds: ["key-case-folded"],
   },
-  { name: "cuts keys at 255", behaviour: mapKey((key) => key.slice(0, 255)), finds: ["key-truncated"] },
   {
-    name: "refuses quotes",
+    name: "truncates keys to 255 characters",
+    behaviour: mapKey((key) => key.slice(0, 255)),
+    finds: ["key-truncated"],
+  },
+  {
+    name: "rejects quoted keys",
     behaviour: { readKey: (lines) => readQuoted(lines, () => ({ refused: "malformed" })) },
     finds: ["quoted-key-refused"],
   },
   {
-    name: "does not recognise a key in quotes",
+    name: "treats a quoted key as another key",
     behaviour: { readKey: (lines) => readQuoted(lines, () => ({ key: randomUUID() })) },
     finds: ["quoted-key-ran-twice"],
   },
   {
-    name: "demands quotes",
+    name: "rejects keys without quotes",
     behaviour: {
       ...stripeBehaviour,
       readKey: (lines) =>
@@ -302,7 +318,7 @@ const keys: readonly Wrong[] = [
     finds: ["bare-key-refused"],
   },
   {
-    name: "does not recognise a key without quotes",
+    name: "treats a key without quotes as another key",
     behaviour: {
       readKey(lines) {
         const reading = right.readKey(lines);
@@ -331,19 +347,19 @@ const errors: readonly Wrong[] = [
     finds: ["error-as-success"],
   },
   {
-    name: "answers 500 after it has done it",
+    name: "answers 500 after executing the request",
     behaviour: { failsAfterEffect: true },
     args: [...failing, "--count", "{url}/effects", "--count-pointer", "/effects"],
     finds: ["error-ran-twice"],
   },
   {
-    name: "does not keep a 500",
+    name: "does not store a 500",
     behaviour: { ...stripeBehaviour, keep: right.keep },
     args: [...stripe, ...failing],
     finds: ["error-not-replayed"],
   },
   {
-    name: "keeps a 500",
+    name: "stores a 500",
     behaviour: { ...acpBehaviour, keep: (reply) => reply },
     args: [...acp, ...failing],
     finds: ["error-replayed"],

@@ -91,7 +91,7 @@ export function setUp(setting: Setting = {}) {
     );
     await ports.clock.advance(ms);
     const ended = await Promise.race([settled, new Promise<null>((resolve) => setImmediate(resolve, null))]);
-    if (ended === null) throw new Error("It has not ended in that time");
+    if (ended === null) throw new Error("It did not end in time");
     if ("error" in ended) throw ended.error;
     return ended.value;
   };

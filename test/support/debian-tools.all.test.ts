@@ -37,7 +37,7 @@ function aptWith(debs: string, script: string): string {
   return bin;
 }
 
-describe.runIf(hasDpkg)("a program that this machine has not", () => {
+describe.runIf(hasDpkg)("a program that is not installed on this machine", () => {
   let working = "";
   let failing = "";
 
@@ -68,7 +68,7 @@ describe.runIf(hasDpkg)("a program that this machine has not", () => {
 
   const cached = (cache: string) => join(cache, readdirSync(cache)[0] ?? "", "debian");
 
-  it("is unpacked with what it needs, by several processes at once", async () => {
+  it("is unpacked with its dependencies, by several processes at once", async () => {
     const cache = folder();
     const [first, ...others] = await Promise.all([1, 2, 3].map(() => ask(working, cache)));
     expect(others).toEqual([first, first]);
@@ -81,7 +81,7 @@ describe.runIf(hasDpkg)("a program that this machine has not", () => {
     expect(asked, "the C library stays the machine's").not.toMatch(/download.*libc6/);
   });
 
-  it("is there without apt from then on, and made anew when cleaners have taken files of it", async () => {
+  it("is available without apt from then on, and unpacked again if some of its files were deleted", async () => {
     const cache = folder();
     const path = await ask(working, cache);
     expect(await ask(failing, cache)).toBe(path);
@@ -90,7 +90,7 @@ describe.runIf(hasDpkg)("a program that this machine has not", () => {
     expect((await run(path ?? "", [])).stdout).toMatch(/^with /);
   });
 
-  it("is not to be had without a network: null, and nothing is left", async () => {
+  it("cannot be fetched without a network: returns null and leaves no files", async () => {
     const cache = folder();
     expect(await ask(failing, cache)).toBeNull();
     expect(readdirSync(cached(cache))).toEqual([]);

@@ -121,7 +121,7 @@ export function setUp(common: Setting = {}) {
     task.catch(() => {});
     await ports.clock.advance(ms);
     const late = new Promise<never>((_, reject) =>
-      setImmediate(() => reject(new Error("It has not ended in that time"))),
+      setImmediate(() => reject(new Error("It did not end in time"))),
     );
     return Promise.race([task, late]);
   };

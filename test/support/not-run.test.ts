@@ -1,7 +1,7 @@
 import { expect, it, onTestFinished, vi } from "vitest";
 import { collectNotRun, notRun } from "./not-run.ts";
 
-it("says once at the end what could not be run, each thing on one line", () => {
+it("lists at the end, one per line, what could not be run", () => {
   vi.stubEnv("CI", "");
   vi.stubEnv("LATCHKEY_TEST_NOT_RUN", undefined);
   const written: string[] = [];
@@ -23,7 +23,7 @@ it("says once at the end what could not be run, each thing on one line", () => {
   );
 });
 
-it("says nothing where all was run", () => {
+it("prints nothing if everything was run", () => {
   vi.stubEnv("LATCHKEY_TEST_NOT_RUN", undefined);
   const write = vi.spyOn(process.stderr, "write");
   onTestFinished(() => {

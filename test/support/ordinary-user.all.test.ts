@@ -57,7 +57,7 @@ async function readableCopy(): Promise<{ folder: string; node: string; script: s
   return { folder, node: join(folder, "node"), script: join(folder, "test/support/workers/own-postgres.ts") };
 }
 
-it("starts Postgres as an ordinary user, twice at once and from nothing", async () => {
+it("starts Postgres as an ordinary user from an empty folder, also twice at the same time", async () => {
   const { folder, node, script } = await readableCopy();
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   const start = async () => {

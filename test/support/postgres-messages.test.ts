@@ -19,7 +19,7 @@ function untyped(code: number): Buffer {
 const PROTOCOL_3 = untyped(196_608);
 const SSL_REQUEST = untyped(80_877_103);
 
-it("splits at every possible place in the stream alike", () => {
+it("splits the stream the same way at every possible chunk boundary", () => {
   const stream = Buffer.concat([
     PROTOCOL_3,
     message("Q", "BEGIN"),
@@ -52,7 +52,7 @@ it("finds COMMIT by the statement's name once it was prepared", () => {
   expect(splitter.up(message("B", "", "end_it")).some(isCommit)).toBe(true);
 });
 
-it("takes COMMIT and END for a commit, and no other word or place", () => {
+it("recognises COMMIT and END as a commit, and no other word or position", () => {
   const commit = (sql: string) => {
     const splitter = postgresSplitter();
     splitter.up(PROTOCOL_3);
@@ -67,7 +67,7 @@ it("takes COMMIT and END for a commit, and no other word or place", () => {
   ]);
 });
 
-it("reads the single byte that answers a request for encryption", () => {
+it("reads the single byte that replies to a request for encryption", () => {
   const splitter = postgresSplitter();
   expect(splitter.up(SSL_REQUEST).map(({ type }) => type)).toEqual(["encryption"]);
   const replies = splitter.down(Buffer.concat([Buffer.from("N"), message("C", "COMMIT")]));

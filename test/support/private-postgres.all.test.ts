@@ -44,7 +44,7 @@ describe.each(isThorough ? installedVersions() : installedVersions().slice(-1))(
       expect(existsSync(server.socketDir)).toBe(false);
     });
 
-    it("gets a standby that follows, takes no writes, and keeps acknowledged rows when promoted", async () => {
+    it("gets a standby that replicates, rejects writes, and keeps acknowledged rows when promoted", async () => {
       const primary = await startPostgres({ version });
       await primary.admin("create table orders (a int)");
       const proxy = await startProxy({ to: primary });
@@ -76,7 +76,7 @@ describe.each(isThorough ? installedVersions() : installedVersions().slice(-1))(
 const first = (rows: unknown[]) => rows[0];
 
 describe("a private PostgreSQL", () => {
-  it("applies settings at start, live and at a restart", async () => {
+  it("applies settings at start, while it runs, and at a restart", async () => {
     await using server = await startPostgres({ conf: { max_connections: 20, application_name: "it's" } });
     const show = async (name: string) => Object.values((await server.admin(`show ${name}`))[0] ?? {})[0];
     expect([await show("max_connections"), await show("fsync")]).toEqual(["20", "off"]);
@@ -89,7 +89,7 @@ describe("a private PostgreSQL", () => {
     expect(await show("max_connections")).toBe("25");
   });
 
-  it("tells its sessions when it shuts down", async () => {
+  it("notifies its sessions when it shuts down", async () => {
     await using server = await startPostgres();
     const session = await client(server);
     const told = new Promise((resolve) => session.once("error", resolve));
@@ -105,7 +105,7 @@ describe("a private PostgreSQL", () => {
     expect(server.running).toBe(false);
   });
 
-  it("shows who blocks whom", async () => {
+  it("shows which session blocks which", async () => {
     await using server = await startPostgres();
     const [holder, waiter] = [await client(server), await client(server)];
     const [holderPid, waiterPid] = [await backendPid(holder), await backendPid(waiter)];
@@ -116,13 +116,13 @@ describe("a private PostgreSQL", () => {
     await waiting;
   });
 
-  it("says why it does not start", async () => {
+  it("reports why it does not start", async () => {
     await expect(startPostgres({ conf: { no_such_setting: 1 } })).rejects.toThrow(
       'unrecognized configuration parameter "no_such_setting"',
     );
   });
 
-  it("starts several at once", async () => {
+  it("starts several servers at once", async () => {
     const servers = await Promise.all([startPostgres(), startPostgres(), startPostgres()]);
     expect(new Set(servers.map(({ port }) => port)).size).toBe(3);
     await Promise.all(servers.map((server) => server.stop()));

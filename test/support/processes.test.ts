@@ -10,7 +10,7 @@ const echo = join(import.meta.dirname, "workers/echo.ts");
 const ownPostgres = join(import.meta.dirname, "workers/own-postgres.ts");
 
 describe("a worker process", () => {
-  it("speaks JSON lines both ways and dies when told", async () => {
+  it("exchanges JSON lines in both directions and can be killed", async () => {
     const worker = spawnWorker(echo);
     expect(await worker.ready()).toEqual({ ready: true, pid: worker.pid });
     worker.send({ a: 1 });
@@ -19,7 +19,7 @@ describe("a worker process", () => {
     expect(await worker.kill()).toEqual({ code: null, signal: "SIGKILL" });
   });
 
-  it("does nothing while it is frozen, and goes on", async () => {
+  it("does nothing while it is frozen, and continues afterwards", async () => {
     await using worker = spawnWorker(echo);
     await worker.ready();
     await worker.freeze();
@@ -31,15 +31,15 @@ describe("a worker process", () => {
     await worker.line((line) => line.echo === "while frozen");
   });
 
-  it("reports what it wrote when it ends too early", async () => {
+  it("reports its output if it ends too early", async () => {
     const worker = spawnWorker(echo);
     worker.send("fail");
     const missing = worker.line((line) => line.echo === "never");
-    await expect(missing).rejects.toThrow(/ended \(code 1\)[\s\S]*told to fail/);
+    await expect(missing).rejects.toThrow(/ended \(code 1\)[\s\S]*asked to fail/);
     expect((await worker.exited).code).toBe(1);
   });
 
-  it("is killed with what else is held, even when it is frozen", async () => {
+  it("is killed with the other resources, even while it is frozen", async () => {
     const worker = spawnWorker(echo);
     await worker.ready();
     await worker.freeze();
@@ -49,7 +49,7 @@ describe("a worker process", () => {
 });
 
 describe("the death of a process that started servers", () => {
-  it("ends its Postgres and removes the files, however it died", async () => {
+  it("ends its Postgres and removes the files, whatever killed it", async () => {
     const owner = spawnWorker(ownPostgres);
     const { pid, dataDir, rows } = await owner.ready(60_000);
     expect(rows).toEqual([{ a: 1 }]);
@@ -60,7 +60,7 @@ describe("the death of a process that started servers", () => {
     await until(() => !existsSync(String(dataDir)), { what: "the data directory is gone" });
   });
 
-  it("ends its workers too, frozen or not", async () => {
+  it("also ends its workers, frozen or not", async () => {
     const owner = spawnWorker(join(import.meta.dirname, "workers/own-worker.ts"));
     const frozen = identify(Number((await owner.ready()).worker));
     await owner.kill("SIGKILL");

@@ -60,7 +60,7 @@ describe("a server that npm cannot supply", () => {
     await expect(startServer(failing)).rejects.toThrow(/a server did not start:\nlistening on fail/);
   });
 
-  it("is reported as not run when there is no such program, which fails in CI", async () => {
+  it("is reported as not run if the program is missing, which is a failure in CI", async () => {
     const report = vi.spyOn(process.stderr, "write").mockReturnValue(true);
     const absent = { ...recipe, program: { names: ["no-such-program"] } };
     vi.stubEnv("CI", "");
@@ -75,7 +75,7 @@ describe("a server that npm cannot supply", () => {
   });
 });
 
-it("moves a running server's wall clock, both ways, and leaves the machine's alone", async (context) => {
+it("moves a running server's wall clock in both directions, but not the machine's", async (context) => {
   const clock = fakeClock();
   if (!clock) return context.skip("libfaketime is not installed");
   await using server = await startPostgres({ env: clock.environment });

@@ -12,7 +12,7 @@ async function value(url: string, sql: string): Promise<unknown> {
   }
 }
 
-it("runs on each version once, in their order", () => {
+it("runs once on each version, in order", () => {
   const versions = postgresVersions();
   expect(versions).toEqual([...versions].sort());
   expect(new Set(versions).size).toBe(versions.length);
@@ -26,7 +26,7 @@ forEachPostgres((version, database) => {
     expect(new URL(database.url).pathname).not.toBe(shared.pathname);
   });
 
-  it("drops a database although somebody is connected, and copies one", async () => {
+  it("drops a database that has open connections, and copies one", async () => {
     const original = await freshDatabase({ version });
     const name = new URL(original.url).pathname.slice(1);
     await value(original.url, "create table t as select 7 as a");

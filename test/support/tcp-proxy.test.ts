@@ -41,7 +41,7 @@ async function connected(proxy: TcpProxy): Promise<pg.Client> {
 const stored = async (a: number) => (await direct(`select a from t where a = ${a}`)).length;
 
 describe("a proxy in front of Postgres", () => {
-  it("resets what is there and refuses what comes, until it passes again", async () => {
+  it("resets open connections and refuses new ones until it passes traffic again", async () => {
     const { proxy, client } = await proxied();
     const running = client.query("select pg_sleep(60)");
     const failure = expect(running).rejects.toThrow(/ECONNRESET|terminated unexpectedly/);
@@ -62,7 +62,7 @@ describe("a proxy in front of Postgres", () => {
     await (await connected(proxy)).query("select 1");
   });
 
-  it("holds COMMIT, which happens later although its sender has gone", async () => {
+  it("holds COMMIT, which is executed later although its sender has disconnected", async () => {
     const { proxy, client } = await proxied();
     await client.query("begin");
     await client.query("insert into t values (1)");
@@ -78,7 +78,7 @@ describe("a proxy in front of Postgres", () => {
     await until(() => stored(1), { what: "the late COMMIT arrives" });
   });
 
-  it("drops COMMIT, which then never happens", async () => {
+  it("drops COMMIT, which is then never executed", async () => {
     const { proxy, client } = await proxied();
     await client.query("begin; insert into t values (2)");
     const hold = proxy.holdWhen(isCommit);
@@ -93,7 +93,7 @@ describe("a proxy in front of Postgres", () => {
     expect(await stored(2)).toBe(0);
   });
 
-  it("holds a prepared COMMIT at the first message that names it, and passes what went before", async () => {
+  it("holds a prepared COMMIT at the first message that names it, and passes earlier messages", async () => {
     const { proxy, client } = await proxied();
     await client.query({ name: "end_it", text: "commit" });
     await client.query("begin");
@@ -108,7 +108,7 @@ describe("a proxy in front of Postgres", () => {
     expect(await stored(3)).toBe(1);
   });
 
-  it("holds the reply to COMMIT: done, and not heard", async () => {
+  it("holds the reply to COMMIT: committed, but not acknowledged", async () => {
     const { proxy, client } = await proxied();
     await client.query("begin; insert into t values (4)");
     const hold = proxy.holdReplyWhen(isCommitReply);
@@ -120,7 +120,7 @@ describe("a proxy in front of Postgres", () => {
     await lost;
   });
 
-  it("stalls each way: requests that do not arrive, answers that do not", async () => {
+  it("stalls each direction: requests do not arrive, or replies do not", async () => {
     const { proxy, client } = await proxied();
     proxy.stall("up");
     const unsent = client.query("insert into t values (5)");
@@ -138,7 +138,7 @@ describe("a proxy in front of Postgres", () => {
     await unheard;
   });
 
-  it("delays", async () => {
+  it("delays traffic", async () => {
     const { proxy, client } = await proxied();
     proxy.delay({ up: 30, down: 20 });
     const before = performance.now();
@@ -146,7 +146,7 @@ describe("a proxy in front of Postgres", () => {
     expect(performance.now() - before).toBeGreaterThanOrEqual(49);
   });
 
-  it("counts flights: one per wait for an answer, however many messages go together", async () => {
+  it("counts round trips: one for each wait for a reply, however many messages are sent together", async () => {
     const { proxy } = await proxied();
     proxy.delay({ down: 10 });
     const client = new pg.Client({
@@ -169,7 +169,7 @@ describe("a proxy in front of Postgres", () => {
     expect(await flights(oneByOne)).toBe(3);
   });
 
-  it("shows the messages in the order they pass", async () => {
+  it("reports messages in the order in which they pass", async () => {
     const { proxy, client } = await proxied();
     const seen: string[] = [];
     const stop = proxy.observe((message) => seen.push(message.direction + message.type));
@@ -180,7 +180,7 @@ describe("a proxy in front of Postgres", () => {
   });
 });
 
-it("passes any protocol as bytes, with ends of streams and large bodies", async () => {
+it("passes any protocol as bytes, including ends of streams and large bodies", async () => {
   const server = createServer({ allowHalfOpen: true }, async (socket) => {
     socket.end((await text(socket)).toUpperCase());
   });

@@ -2,12 +2,12 @@ import { describe, expect, it } from "vitest";
 import { deferred, signal, until, within } from "./until.ts";
 
 describe("until", () => {
-  it("answers the first truthy value", async () => {
+  it("resolves to the first truthy value", async () => {
     let looks = 0;
     expect(await until(() => (++looks === 3 ? "third" : undefined), { intervalMs: 1 })).toBe("third");
   });
 
-  it("says what did not come true and what it saw last", async () => {
+  it("reports the condition that did not come true and the last value", async () => {
     const never = until(() => 0, { timeoutMs: 20, intervalMs: 5, what: "rows appear" });
     await expect(never).rejects.toThrow(/^not true within \d+ ms: rows appear \(last value: 0\)/);
   });
@@ -18,7 +18,7 @@ describe("until", () => {
     await expect(never).rejects.toMatchObject({ cause: refused });
   });
 
-  it("does not report an error that a later look did not have", async () => {
+  it("does not report an error that a later attempt did not have", async () => {
     let looks = 0;
     const condition = () => {
       if (++looks === 1) throw new Error("only once");
@@ -31,7 +31,7 @@ describe("until", () => {
 });
 
 describe("signals", () => {
-  it("wakes everybody who waits, before and after it is fired", async () => {
+  it("resolves for every waiter, before and after it is fired", async () => {
     const admitted = signal("admitted");
     const early = admitted.wait();
     expect(admitted.fired).toBe(false);
@@ -41,13 +41,13 @@ describe("signals", () => {
     expect(admitted.fired).toBe(true);
   });
 
-  it("names the signal that never came", async () => {
+  it("names the signal that was never fired", async () => {
     await expect(signal("admitted").wait(10)).rejects.toThrow(
       /^not settled within \d+ ms: signal "admitted"/,
     );
   });
 
-  it("passes on results and failures in time", async () => {
+  it("passes on results and failures that come in time", async () => {
     const done = deferred<number>();
     done.resolve(1);
     expect(await within(done.promise, "a number")).toBe(1);

@@ -1,4 +1,4 @@
-/** What somebody may try, or what may go wrong, with what stops it and the tests that show so. */
+/** What an attacker may try or what may go wrong, the control against it, and the tests that show the control. */
 
 export interface ShownBy {
   /** Relative to the repository's root. */
@@ -68,7 +68,7 @@ export const threats: readonly Threat[] = [
     rest: "If a service mounts Latchkey before its authorisation, replays have none. The adapters' pages say so.",
   },
   {
-    threat: "Keys are registered ahead, sprayed, or made without end",
+    threat: "A client reserves keys in advance, sprays keys, or creates them without end",
     control:
       "Each tenant has rate limits on new keys and look-ups, and a cap on its keys at a time. Keys have a retention and a maximum length. A tenant's keys do not block other tenants.",
     shownBy: [
@@ -88,7 +88,7 @@ export const threats: readonly Threat[] = [
     rest: "Latchkey counts keys for the cap every 30 seconds, so a tenant can exceed it for that long. Redis has no cap. Within one tenant, a caller who knows a key in advance can use it first; the other caller gets key misuse and needs a new key.",
   },
   {
-    threat: "A key is used again for another request, route, method or query",
+    threat: "A key is reused for another request, route, method or query",
     control:
       "The fingerprint covers method, route, query, media type and body, and the chosen headers; the scope has the operation.",
     shownBy: [
@@ -102,7 +102,7 @@ export const threats: readonly Threat[] = [
   },
   {
     threat:
-      "Two different bodies have one fingerprint: long numbers, double names, `__proto__`, lone surrogates",
+      "Two different bodies have the same fingerprint: long numbers, duplicate names, `__proto__`, lone surrogates",
     control:
       "The fingerprint uses a canonical form made from the JSON's source text, with exact numbers. Bodies without a canonical form are compared byte for byte.",
     shownBy: [
@@ -140,7 +140,7 @@ export const threats: readonly Threat[] = [
     ],
   },
   {
-    threat: "An answer cannot be stored after the business has run (NUL, `\\u0000`, huge numbers, odd keys)",
+    threat: "An answer cannot be stored after the handler has run (NUL, `\\u0000`, huge numbers, odd keys)",
     control:
       "Answers are stored as bytes. Everything that is stored as text is checked before anything runs.",
     shownBy: [
@@ -155,7 +155,7 @@ export const threats: readonly Threat[] = [
     ],
   },
   {
-    threat: "Malformed, repeated or overlong keys are let through unprotected, or meet each other",
+    threat: "Requests with malformed, repeated or overlong keys run unprotected, or their keys collide",
     control: "They are refused with 400 before anything runs; two different keys never become one.",
     shownBy: [
       {
@@ -167,7 +167,7 @@ export const threats: readonly Threat[] = [
     ],
   },
   {
-    threat: "A stored header breaks out of its line when it is replayed",
+    threat: "A stored header injects other headers when it is replayed",
     control: "Header values are checked when they are captured and again when they are sent.",
     shownBy: [
       {
@@ -178,7 +178,7 @@ export const threats: readonly Threat[] = [
     ],
   },
   {
-    threat: "A replay gives away cookies, challenges or another request's ids",
+    threat: "A replay reveals cookies, challenges or another request's ids",
     control:
       "Only headers on an allow-list are stored; cookies, credentials, hop-by-hop and CORS headers never are.",
     shownBy: [
@@ -190,7 +190,7 @@ export const threats: readonly Threat[] = [
     ],
   },
   {
-    threat: "An answer too large to keep runs its request again, or fills the store",
+    threat: "A request whose answer is too large to store runs again, or its answer fills the store",
     control: "An answer over the cap leaves a tombstone that says so, and nothing runs again.",
     shownBy: [
       {
@@ -200,7 +200,7 @@ export const threats: readonly Threat[] = [
     ],
   },
   {
-    threat: "An intruder reads stored answers and inputs in the database, its WAL or a dump",
+    threat: "An attacker reads stored answers and inputs in the database, its WAL or a dump",
     control:
       "The [encryption codec](encryption.md) uses AES-256-GCM, with a key for each record that is derived from a rotating key.",
     shownBy: [
@@ -210,7 +210,7 @@ export const threats: readonly Threat[] = [
     rest: "Keys, tenants, effects' names, sizes and times are not encrypted; `keySecret` stores a keyed hash in place of the key.",
   },
   {
-    threat: "An intruder in the database moves encrypted rows to other records",
+    threat: "An attacker in the database moves encrypted rows to other records",
     control:
       "Each encrypted piece is authenticated together with its tenant, operation, key, fingerprint, record and place.",
     shownBy: [
@@ -232,7 +232,7 @@ export const threats: readonly Threat[] = [
     ],
   },
   {
-    threat: "A retry after retention runs again",
+    threat: "A retry after the retention runs again",
     control:
       "Answers can tell the client when its key expires. A service can limit a request's age. Calls keep their downstream key for the life of the record.",
     shownBy: [
@@ -248,12 +248,12 @@ export const threats: readonly Threat[] = [
     rest: "Without an age limit, a retry runs as new once its key is forgotten.",
   },
   {
-    threat: "Names from configuration become SQL",
+    threat: "Names from the configuration are executed as SQL",
     control: "Only plain lower-case names are accepted. Everything else is a parameter.",
     shownBy: [{ file: `${src}/stores/postgres.options.test.ts`, title: "plain names are taken" }],
   },
   {
-    threat: "A hostile schema in the search path, or a role that may do too much",
+    threat: "A hostile schema is in the search path, or the role has more rights than it needs",
     control:
       "Every function and table name is qualified. A role that may only read and write rows is enough.",
     shownBy: [
@@ -273,7 +273,7 @@ export const threats: readonly Threat[] = [
     shownBy: [{ file: `${src}/key/hash-key.test.ts`, title: "depends on the secret" }],
   },
   {
-    threat: "A failed attempt is kept for ever, or an error is replayed that should not be",
+    threat: "A failed attempt is final that should be retried, or an error is replayed that should not be",
     control: "One table decides what is kept, by status, execution and policy.",
     shownBy: [
       { file: `${src}/engine/classify.test.ts`, title: "" },
@@ -281,14 +281,14 @@ export const threats: readonly Threat[] = [
     ],
   },
   {
-    threat: "An operator, or a job, settles an unknown outcome on a guess",
+    threat: "An operator or a job settles an unknown outcome without proof",
     control:
       "A settlement names its proof and the version of the record that the decision is based on, and leaves an audit row.",
     shownBy: [{ file: `${src}/execution/settle.test.ts`, title: "proof" }],
     rest: "You control who may run the command line: it works with the database's credentials.",
   },
   {
-    threat: "A stored effect is made to go elsewhere",
+    threat: "A stored effect is redirected to another destination",
     control:
       "The code of an effect's definition decides where it goes. The store has only its name and its input, which can be encrypted and authenticated.",
     shownBy: [
@@ -296,7 +296,7 @@ export const threats: readonly Threat[] = [
     ],
   },
   {
-    threat: "A dependency is taken over",
+    threat: "A dependency is compromised",
     control: "The published package has no runtime dependencies and runs no install script.",
     shownBy: [{ file: "scripts/check-package.test.ts", title: "" }],
   },

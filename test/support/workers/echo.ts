@@ -6,6 +6,6 @@ let beat = 0;
 setInterval(() => console.log(JSON.stringify({ beat: ++beat })), 20);
 for await (const line of createInterface({ input: process.stdin })) {
   const value: unknown = JSON.parse(line);
-  if (value === "fail") throw new Error("told to fail");
+  if (value === "fail") throw new Error("asked to fail");
   console.log(JSON.stringify({ echo: value }));
 }
