@@ -25,5 +25,9 @@ export async function measureBodies(scale: Scale): Promise<string> {
     number(bytes),
     ...measuredCells(turn),
   ]);
-  return table(`Size of the answer, ${concurrency} concurrent requests:`, ["", "bytes", ...measuredHead], lines);
+  return table(
+    `Size of the answer, ${concurrency} concurrent requests:`,
+    ["", "bytes", ...measuredHead],
+    lines,
+  );
 }
