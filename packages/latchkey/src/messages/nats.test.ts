@@ -1,12 +1,14 @@
 /** NATS JetStream: what its consumer withstands on a real server, and what its relay publishes. */
+import { EventEmitter, on } from "node:events";
 import {
   AckPolicy,
   type Consumer,
   type JetStreamClient,
+  type JsMsg,
   jetstream,
   jetstreamManager,
 } from "@nats-io/jetstream";
-import { connect, nanos } from "@nats-io/transport-node";
+import { connect, createInbox, type NatsConnection, nanos } from "@nats-io/transport-node";
 import { describe, expect, expectTypeOf, test } from "vitest";
 import { nats } from "../../../../test/brokers/drivers.ts";
 import { relayTown } from "../../../../test/brokers/relays.ts";
@@ -106,6 +108,43 @@ describe("the consumer and the relay", () => {
       await consumer.stop();
       expect(runs.sort()).toEqual(["0 again", "1 again"]);
     });
+
+    test("stopping does not wait for the answer of a server that cannot be reached", async () => {
+      const connection = await connect({ servers: lab().url });
+      onRelease(() => connection.close());
+      const own = await consumerOn(connection, `silent-${systemPorts.random.token()}`);
+      const latchkey = createLatchkey({ store: memoryStore() });
+      const never = new Promise<never>(() => {});
+      const consumer = natsConsumer(
+        latchkey,
+        latchkey.operation("op"),
+        { tenant: "t", consumer: { info: () => never, consume: (options) => own.consume(options) } },
+        async () => {},
+      );
+      await consumer.stop();
+    });
+
+    test.each([
+      ["this consumer", "pull", ["0 new", "2 new"]],
+      ["another one", "take", ["0 new"]],
+    ] as const)(
+      "a message that %s had is redelivered while the consumer runs, even if the server delivers it as new",
+      async (_, having, before) => {
+        const { consumer, runs, publish, stepBack, ...by } = await withStepBack(lab().url);
+        await publish(1);
+        await by.pull();
+        await until(() => consumer.counts().executed === 1, { what: "the first has run" });
+        await publish(2);
+        const first = await by.take();
+        await by[having]();
+        await until(() => consumer.counts().givenBack === before.length - 1, { what: "it is given back" });
+        await stepBack(first);
+        await by.pull();
+        await until(() => runs.length > before.length, { what: "it has come" });
+        await consumer.stop();
+        expect(runs).toEqual([...before, expect.stringMatching(/ again$/)]);
+      },
+    );
   });
 });
 
@@ -139,6 +178,105 @@ async function withHeld(url: string, held: number) {
         },
       ),
   };
+}
+
+/**
+ * A consumer that gets a message when the test says so, and fails with the third. `stepBack` makes a server up to 2.10.12
+ * deliver the stream's last message as new: it has to redeliver `given`, and has only requests of a client that is gone.
+ */
+async function withStepBack(url: string) {
+  const connection = await connect({ servers: url });
+  onRelease(() => connection.close());
+  const name = `step-back-${systemPorts.random.token()}`;
+  const own = await consumerOn(connection, name);
+  const js = jetstream(connection);
+  const runs: string[] = [];
+  const latchkey = createLatchkey({ store: memoryStore() });
+  const { through, pull } = onDemand(own);
+  const consumer = natsConsumer(
+    latchkey,
+    latchkey.operation("op"),
+    { tenant: "t", consumer: through, backoffMs: 60_000 },
+    async ({ tx, message }) => {
+      runs.push(`${message.id} ${message.redelivered ? "again" : "new"}`);
+      await tx.insert("orders", {});
+      if (message.id === "2") throw new Error("it does not work");
+    },
+  );
+  let published = 0;
+  return {
+    consumer,
+    runs,
+    pull,
+    take: () => nextOf(own),
+    async publish(count: number) {
+      for (let at = 0; at < count; at++) await js.publish(name, "{}", { msgID: String(published++) });
+    },
+    async stepBack(given: JsMsg) {
+      await requestsOfTheGone(url, name);
+      given.nak(10);
+      await serverWaits(connection, 200);
+    },
+  };
+}
+
+async function consumerOn(connection: NatsConnection, name: string): Promise<Consumer> {
+  const jsm = await jetstreamManager(connection);
+  await jsm.streams.add({ name, subjects: [name] });
+  await jsm.consumers.add(name, { durable_name: "work", ack_policy: AckPolicy.Explicit });
+  return jetstream(connection).consumers.get(name, "work");
+}
+
+async function nextOf(consumer: Consumer): Promise<JsMsg> {
+  const message = await consumer.next();
+  if (message === null) throw new Error("there is no message");
+  return message;
+}
+
+/** Resolves when the server has delayed the redelivery of a message so long. */
+async function serverWaits(connection: NatsConnection, ms: number): Promise<void> {
+  const name = `clock-${systemPorts.random.token()}`;
+  const consumer = await consumerOn(connection, name);
+  await jetstream(connection).publish(name, "");
+  (await nextOf(consumer)).nak(ms);
+  await nextOf(consumer);
+}
+
+/** The consumer without the client's own requests, which would be there when the server looks for one. */
+function onDemand(own: Consumer) {
+  const pulls = new EventEmitter();
+  const ended = new AbortController();
+  const asked = on(pulls, "pull", { signal: ended.signal });
+  async function* messages() {
+    for (;;) {
+      const next = await asked.next().catch(() => null);
+      if (next === null || next.done === true) return;
+      const message = await own.next();
+      if (message !== null) yield message;
+    }
+  }
+  const through: NatsConsumer = {
+    info: () => own.info(),
+    async consume() {
+      return Object.assign(messages(), {
+        close: async () => ended.abort(),
+        async *status() {},
+      });
+    },
+  };
+  return { through, pull: async () => pulls.emit("pull") };
+}
+
+/** Requests that the server keeps although nobody waits for their messages any more. */
+async function requestsOfTheGone(url: string, name: string): Promise<void> {
+  const gone = await connect({ servers: url });
+  const inbox = createInbox();
+  gone.subscribe(inbox);
+  const request = JSON.stringify({ batch: 20, expires: nanos(60_000) });
+  for (let count = 0; count < 5; count++)
+    gone.publish(`$JS.API.CONSUMER.MSG.NEXT.${name}.work`, request, { reply: inbox });
+  await gone.flush();
+  await gone.close();
 }
 
 /** Tells when a message has waited for its acknowledgement as long as the server lets it: by another message, on this server. */
@@ -177,6 +315,8 @@ test("what is out of range is refused at construction", () => {
   const make = (options: object) =>
     natsConsumer(latchkey, operation, { tenant: "t", consumer, ...options }, async () => {});
   expect(() => make({ consumer: {} })).toThrow(TypeError);
+  expect(() => make({ consumer: undefined })).toThrow(TypeError);
+  expect(() => make({ consumer: { consume: notReached } })).toThrow("with `consume` and `info`");
   expect(() => make({ concurrency: 0 })).toThrow(TypeError);
   expect(() => make({ workingMs: 1.5 })).toThrow(TypeError);
   expect(() => natsRelay(latchkey, "x", { jetstream: {} as never, subject: () => "s" })).toThrow(TypeError);

@@ -80,8 +80,9 @@ export function natsConsumer<Tx, E extends DirectExecution, I>(
     workingMs: _workingMs,
     ...inboxOptions
   } = options;
-  if (typeof options.consumer?.consume !== "function") {
-    throw new TypeError("consumer must be a pull consumer of @nats-io/jetstream");
+  const { consume, info } = options.consumer ?? {};
+  if (typeof consume !== "function" || typeof info !== "function") {
+    throw new TypeError("consumer must be a pull consumer of @nats-io/jetstream, with `consume` and `info`");
   }
   const size = checkCount("concurrency", options.concurrency ?? underWayDefault(options), 10_000);
   const workingMs = checkCount("workingMs", options.workingMs ?? 5_000, timerMaxMs);

@@ -11,6 +11,10 @@ export interface NatsDelivery {
   readonly data: Uint8Array;
   readonly headers?: NatsHeaders | undefined;
   readonly redelivered: boolean;
+  /** In the stream. */
+  readonly seq: number;
+  /** The delivery's number among all deliveries of the consumer. */
+  readonly info: { readonly deliverySequence: number };
   ackAck(): Promise<boolean>;
   nak(millis?: number): void;
   working(): void;

@@ -5,6 +5,7 @@ import type { Message, Verdict } from "../broker.ts";
 import { Pauses, reportConsumer } from "../consuming.ts";
 import type { Inbox } from "../inbox.ts";
 import type { NatsConsumer, NatsDelivery, NatsMessages } from "./client.ts";
+import { Redeliveries } from "./redeliveries.ts";
 
 export interface ConsumeFrom {
   readonly consumer: NatsConsumer;
@@ -21,9 +22,6 @@ const consumeAgainPauses = { firstMs: 1_000, maxMs: 10_000 };
  * consumer's leader.
  */
 const requestMs = 5_000;
-
-/** How many messages the server lets a consumer leave unacknowledged by default (`max_ack_pending`). */
-const ackPendingDefault = 1_000;
 
 /**
  * Problems that keep the client from consuming without ending its messages: it sends requests for ever, and consumes again
@@ -43,9 +41,8 @@ export class JetStreamConsuming<Tx> {
   readonly #limits: { readonly size: number; readonly workingMs: number };
   readonly #running = new Set<Promise<void>>();
   readonly #pauses: Pauses<Tx>;
+  readonly #stopped = Promise.withResolvers<void>();
   #messages: NatsMessages | null = null;
-  /** How many of the next messages that look new may have begun in a consumer that died. */
-  #mayHaveBegun = 0;
   #stopping = false;
 
   constructor(
@@ -79,13 +76,16 @@ export class JetStreamConsuming<Tx> {
 
   async stop(): Promise<void> {
     this.#stopping = true;
+    this.#stopped.resolve();
     this.#pauses.close();
     await this.#messages?.close();
   }
 
   async #consume(): Promise<void> {
-    this.#mayHaveBegun = await this.#ackPending();
-    if (this.#stopping) return;
+    // While the server cannot be reached, the client waits for the answer for seconds.
+    const ackPending = await Promise.race([this.#ackPending(), this.#stopped.promise]);
+    if (this.#stopping || ackPending === undefined) return;
+    const redeliveries = new Redeliveries(ackPending);
     const messages = await this.#options.consumer.consume({
       max_messages: this.#limits.size,
       expires: requestMs,
@@ -98,19 +98,20 @@ export class JetStreamConsuming<Tx> {
         delivery.nak();
         continue;
       }
-      const running = this.#handle(delivery).finally(() => this.#running.delete(running));
+      const message = this.#messageOf(delivery, redeliveries.isRedelivered(delivery));
+      const running = this.#handle(delivery, message).finally(() => this.#running.delete(running));
       this.#running.add(running);
       if (this.#running.size >= this.#limits.size) await Promise.race(this.#running);
     }
   }
 
-  /** How many messages the server has delivered without an acknowledgement; if it does not say, as many as it allows by default. */
-  async #ackPending(): Promise<number> {
+  /** How many messages the server has delivered without an acknowledgement; null if it does not say. */
+  async #ackPending(): Promise<number | null> {
     try {
       return (await this.#options.consumer.info()).num_ack_pending;
     } catch {
       // The account may not be allowed to ask. Whatever else went wrong is reported if it also keeps the client from consuming.
-      return ackPendingDefault;
+      return null;
     }
   }
 
@@ -126,10 +127,10 @@ export class JetStreamConsuming<Tx> {
     reportConsumer(this.#runtime, this.#options.source ?? "JetStream", error);
   }
 
-  async #handle(delivery: NatsDelivery): Promise<void> {
+  async #handle(delivery: NatsDelivery, message: Message): Promise<void> {
     const working = this.#keepWorking(delivery);
     try {
-      const verdict = await this.#inbox.consume(this.#messageOf(delivery));
+      const verdict = await this.#inbox.consume(message);
       await settle(delivery, verdict, this.#options.terminate ?? false);
     } catch (error) {
       // The message was not settled, so the server delivers it again.
@@ -157,20 +158,7 @@ export class JetStreamConsuming<Tx> {
     return { end: () => cancel() };
   }
 
-  /**
-   * Whether a message may have begun before. A server up to 2.10.12 (nats-io/nats-server#5305) that redelivers a message, but
-   * finds only requests of dead consumers, steps back by one message in the stream. It delivers that message with a count of 1,
-   * before the messages that are new. `delivered.stream_seq` does not tell them apart: it has stepped back, too.
-   */
-  #isRedelivered({ redelivered }: NatsDelivery): boolean {
-    if (redelivered) return true;
-    if (this.#mayHaveBegun === 0) return false;
-    this.#mayHaveBegun -= 1;
-    return true;
-  }
-
-  #messageOf(delivery: NatsDelivery): Message {
-    const { subject, data, headers } = delivery;
+  #messageOf({ subject, data, headers }: NatsDelivery, redelivered: boolean): Message {
     const names = headers?.keys() ?? [];
     const all = Object.fromEntries(names.map((name) => [name, headers?.get(name) ?? ""]));
     return {
@@ -180,7 +168,7 @@ export class JetStreamConsuming<Tx> {
       contentType: headers?.get("Content-Type") || null,
       headers: all,
       system: "nats",
-      redelivered: this.#isRedelivered(delivery),
+      redelivered,
     };
   }
 }

@@ -1,0 +1,61 @@
+/** Decides which deliveries of one JetStream consumer count as redelivered. */
+import type { NatsDelivery } from "./client.ts";
+
+/** How many messages the server lets a consumer leave unacknowledged by default (`max_ack_pending`). */
+export const ackPendingDefault = 1_000;
+
+/**
+ * A server up to 2.10.12 (nats-io/nats-server#5305) that has to redeliver a message, but finds only requests of clients that are
+ * gone, steps back by one message in the stream, and delivers its latest messages once more with a count of 1. Neither the count
+ * nor the `delivered.stream_seq` of the consumer's info, which steps back, too, tells them from new ones.
+ *
+ * Every delivery takes the next number of the consumer's sequence. So if that has advanced further than the stream's since
+ * the last new message, the difference is redeliveries to others: as many messages may come again as if they were new.
+ */
+export class Redeliveries {
+  /** How many of the next messages that look new may have begun elsewhere. */
+  #mayHaveBegun: number;
+  /** The sequences of the latest message in the stream that has been delivered here. */
+  #latest: { readonly stream: number; readonly consumer: number } | null = null;
+  /** Deliveries here since then that did not advance in the stream. */
+  #repeated = 0;
+
+  /** @param ackPending how many messages are delivered and not acknowledged; null: not known */
+  constructor(ackPending: number | null) {
+    this.#mayHaveBegun = ackPending ?? ackPendingDefault;
+  }
+
+  /** Whether the message may have begun before. To be called once for each delivery, in their order. */
+  isRedelivered({ redelivered, seq, info }: Pick<NatsDelivery, "redelivered" | "seq" | "info">): boolean {
+    const now = { stream: seq, consumer: info.deliverySequence };
+    const isReset = this.#latest !== null && now.consumer <= this.#latest.consumer;
+    if (isReset) {
+      // The server has lost some of what it knew of the consumer, or has a new one of that name.
+      this.#mayHaveBegun = Math.max(this.#mayHaveBegun, ackPendingDefault);
+      this.#latest = null;
+    }
+    if (redelivered || (this.#latest !== null && now.stream <= this.#latest.stream)) {
+      this.#repeated += 1;
+      return true;
+    }
+    this.#mayHaveBegun += this.#redeliveredElsewhere(now);
+    this.#latest = now;
+    this.#repeated = 0;
+    if (this.#mayHaveBegun === 0) return false;
+    this.#mayHaveBegun -= 1;
+    return true;
+  }
+
+  /** Fewer than there were where the consumer has passed over messages of the stream. */
+  #redeliveredElsewhere({
+    stream,
+    consumer,
+  }: {
+    readonly stream: number;
+    readonly consumer: number;
+  }): number {
+    if (this.#latest === null) return 0;
+    const deliveries = consumer - this.#latest.consumer;
+    return Math.max(0, deliveries - (stream - this.#latest.stream) - this.#repeated);
+  }
+}
