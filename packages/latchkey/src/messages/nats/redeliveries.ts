@@ -2,7 +2,7 @@
 import type { NatsDelivery } from "./client.ts";
 
 /** How many messages the server lets a consumer leave unacknowledged by default (`max_ack_pending`). */
-export const ackPendingDefault = 1_000;
+const ackPendingDefault = 1_000;
 
 /**
  * A server up to 2.10.12 (nats-io/nats-server#5305) that has to redeliver a message, but finds only requests of clients that are
