@@ -1,6 +1,7 @@
 /** Every statement finds its rows through an index, also when a connection has prepared it once and for all. */
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { archiveStatement } from "../../packages/latchkey/src/stores/archive.ts";
 import { activeKeyStatements } from "../../packages/latchkey/src/stores/postgres/active-keys.ts";
 import { batchStatements } from "../../packages/latchkey/src/stores/postgres/batch-statements.ts";
 import { deferredStatements } from "../../packages/latchkey/src/stores/postgres/deferred-statements.ts";
@@ -16,9 +17,11 @@ import { defaultTimeFunction } from "../../packages/latchkey/src/stores/postgres
 import { outboxStatements } from "../../packages/latchkey/src/stores/postgres/outbox-statements.ts";
 import { overviewStatements } from "../../packages/latchkey/src/stores/postgres/overview.ts";
 import { phaseStatements } from "../../packages/latchkey/src/stores/postgres/phase-statements.ts";
+import { positionStatements } from "../../packages/latchkey/src/stores/postgres/positions.ts";
+import { sessionStatements } from "../../packages/latchkey/src/stores/postgres/session-statements.ts";
 import { settlementStatements } from "../../packages/latchkey/src/stores/postgres/settlement-statements.ts";
 import { sql } from "../../packages/latchkey/src/stores/postgres/sql/texts.ts";
-import { statement } from "../../packages/latchkey/src/stores/postgres/statement.ts";
+import { plainStatement, statement } from "../../packages/latchkey/src/stores/postgres/statement.ts";
 import type { StatementTemplate } from "../../packages/latchkey/src/stores/postgres/template.ts";
 import { tenantStatements } from "../../packages/latchkey/src/stores/postgres/tenant-statements.ts";
 import { transactionStatements } from "../../packages/latchkey/src/stores/postgres/transaction-statements.ts";
@@ -42,6 +45,11 @@ const names = {
 };
 const doctor = examineStatements(names);
 const statements = {
+  archive: archiveStatement("latchkey_archive"),
+  session: plainStatement("session", sql.session),
+  writeBarrier: plainStatement("write_barrier", sql.writeBarrier),
+  ...sessionStatements,
+  ...positionStatements(names),
   settings: statement("settings", sql.settings, names),
   suitability: doctor.suitability,
   examineServer: doctor.server,
@@ -158,6 +166,8 @@ function nodesOf(node: PlanNode): readonly PlanNode[] {
 
 /** How each statement may reach the tables. TID scans follow an index scan that found and locked the row. */
 const expected: Readonly<Record<string, readonly string[]>> = {
+  positionLook: ["outbox_ordered"],
+  positionAdvance: ["outbox_ordered"],
   read: ["records_pkey", "leases_pkey"],
   look: ["records_pkey"],
   lookBatch: ["records_pkey"],
@@ -285,6 +295,16 @@ const withKnownValues = { decideEffect: ["audit_pkey", "outbox_pkey"] } satisfie
 
 /** Files of SQL whose statements have no row in `expected`. */
 const notExpected = {
+  archive: "inserts into a table of the service",
+  asLeft: "sets settings alone",
+  asOpened: "sets settings alone",
+  open: "takes an advisory lock and reads settings alone",
+  openBatch: "takes advisory locks and reads settings alone",
+  openPhase: "reads settings alone",
+  positionLock: "takes an advisory lock alone",
+  session: "reads settings alone",
+  waitSettings: "reads settings alone",
+  writeBarrier: "writes a message to the log alone",
   barrier: "writes a message to the log alone",
   waitLock: "takes an advisory lock alone",
   isRunning: "reads the locks of the server alone",
@@ -359,8 +379,8 @@ forEachPostgres((_version, database) => {
       expect(walked, "no scan of a whole table").toEqual([]);
       const used = new Set(nodes.flatMap((node) => node["Index Name"] ?? []).map(indexOf(indexes)));
       expect([...used].sort()).toEqual([...indexes].sort());
-      // Limits of its own end each of its walks.
-      if (kind === "overview") return;
+      // `overview` limits each of its walks; the position statements read the index of the undelivered ordered effects whole.
+      if (["overview", "positionLook", "positionAdvance"].includes(kind)) return;
       const unbounded = nodes.filter(
         (node) => node["Index Name"] !== undefined && node["Index Cond"] === undefined,
       );
@@ -381,13 +401,15 @@ forEachPostgres((_version, database) => {
 
   test("the statements that are not looked at here touch no table, but for a list of what is not parked or dead", () => {
     const ofTables = ["list", "listEffects", "listRunning", "examineDurations"];
-    // These name tables to look them up in the catalogue.
-    const ofCatalogue = ["suitability", "examineRights"];
+    // These name tables only in texts, and the archive's table is the service's.
+    const ofCatalogue = ["suitability", "examineRights", "positionLock", "archive"];
     const rest = Object.entries(statements).filter(
       ([kind]) => !(kind in expected) && ![...ofTables, ...ofCatalogue].includes(kind),
     );
     expect(rest.map(([kind]) => kind).sort()).toEqual(
       [
+        "asLeft",
+        "asOpened",
         "barrier",
         "examineClock",
         "examineServer",
@@ -398,10 +420,12 @@ forEachPostgres((_version, database) => {
         "openBatch",
         "openPhase",
         "savepoint",
+        "session",
         "settings",
         "undo",
         "waitLock",
         "waitSettings",
+        "writeBarrier",
       ].sort(),
     );
     for (const [, { text }] of rest)

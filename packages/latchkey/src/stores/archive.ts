@@ -1,7 +1,9 @@
 /** A ready archive: a table, in this database or another. */
 import { checkOptions, type OptionNames } from "../known-options.ts";
 import type { Archive, ForgottenRecord } from "./archival.ts";
-import { template } from "./postgres/template.ts";
+import { sql } from "./postgres/sql/texts.ts";
+import { plainStatement } from "./postgres/statement.ts";
+import type { StatementTemplate } from "./postgres/template.ts";
 
 /** A `pg` pool or client, or a PGlite database. */
 export interface ArchiveClient {
@@ -30,12 +32,21 @@ export function postgresArchive(options: PostgresArchiveOptions): Archive {
   const { client, table = defaultTable } = options;
   if (typeof client?.query !== "function")
     throw new TypeError("postgresArchive: client must be a pool or a database");
-  const { text } = template("archive", insert(quoted(table)));
+  const { text } = archiveStatement(quoted(table));
   return async (records) => {
     await client.query(text, [JSON.stringify(records.map(rowOf))]);
   };
 }
 
+/** @param table quoted, because it is part of the text */
+export function archiveStatement(table: string): StatementTemplate {
+  return plainStatement(
+    "archive",
+    sql.archive.replace("latchkey_archive", () => table),
+  );
+}
+
+// Not a file in `postgres/sql/`: comments and line breaks are removed from those, and belong to a migration.
 /**
  * The table as SQL, for your own migrations.
  *
@@ -82,38 +93,7 @@ function quoted(table: string): string {
     .join(".");
 }
 
-const columns = {
-  id: "uuid",
-  tenant: "text",
-  scope: "text",
-  key: "text",
-  operation: "text",
-  principal: "text",
-  state: "text",
-  fingerprint_version: "smallint",
-  fingerprint: "text",
-  attempt: "integer",
-  answer: "text",
-  summary: "text",
-  last_error_code: "text",
-  created_at: "float8",
-  finished_at: "float8",
-} as const;
-
-/** One statement, so all of a batch or nothing of it. */
-function insert(table: string): string {
-  const names = Object.keys(columns);
-  const list = Object.entries(columns).map(([name, type]) => `${name} ${type}`);
-  const values = names.map((name) => {
-    if (["fingerprint", "answer", "summary"].includes(name)) return `pg_catalog.decode(x.${name}, 'hex')`;
-    return name.endsWith("_at") ? `pg_catalog.to_timestamp(x.${name} / 1000)` : `x.${name}`;
-  });
-  return `insert into ${table} (${names.join(", ")})
-    select ${values.join(", ")} from pg_catalog.jsonb_to_recordset(@records::text::jsonb) as x (${list.join(", ")})
-    on conflict (id) do nothing`;
-}
-
-function rowOf(record: ForgottenRecord): Readonly<Record<keyof typeof columns, string | number | null>> {
+function rowOf(record: ForgottenRecord): Readonly<Record<string, string | number | null>> {
   const { id, tenant, scope, key, operation, principal, state, fingerprint, fence, summary } = record;
   const isExpired = record.state === "expired";
   return {

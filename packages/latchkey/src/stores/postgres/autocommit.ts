@@ -9,7 +9,8 @@ import { sqlStateOf } from "../../sql/sql-state.ts";
 import type { SqlRow, SqlStatement } from "../../sql/transaction.ts";
 import { onlyRow, textOf } from "./rows.ts";
 import { unsuitableEncoding } from "./session-statements.ts";
-import { commitSettings } from "./sql-parts.ts";
+import { sql } from "./sql/texts.ts";
+import { plainStatement } from "./statement.ts";
 
 export type AutocommitKind = "read" | "write";
 
@@ -20,16 +21,7 @@ export type AutocommitResult =
   | { readonly rows: readonly SqlRow[] }
   | { readonly error: LatchkeyError; readonly again: Again };
 
-/**
- * A WAL record without content, which is replicated after everything written before it. Its COMMIT waits whatever the
- * session's settings, because only a store whose own COMMITs wait can have seen a cancelled wait.
- */
-const barrier: SqlStatement = {
-  name: "lk_write_barrier",
-  text: `select pg_catalog.pg_logical_emit_message(true, 'latchkey', '')::text as lsn,
-    ${commitSettings({ synced: true })}`,
-  values: [],
-};
+const barrier = plainStatement("write_barrier", sql.writeBarrier).bind({});
 
 /** Runs the statement, and destroys the connection unless it can be used again. Never throws. */
 export async function autocommit(
@@ -49,16 +41,8 @@ export async function autocommit(
   return { error: failure("in_doubt", new Error("The write came with a warning (01000)")), again: "no" };
 }
 
-/**
- * Sent to a session that Latchkey uses for the first time. Raises 22012 if texts would be stored as other texts, before the
- * next statement has run.
- */
-const sessionStatement: SqlStatement = {
-  name: "lk_session",
-  text: `select pg_catalog.current_setting('default_transaction_isolation') as isolation,
-    1 / (pg_catalog.current_setting('client_encoding') operator(pg_catalog.=) 'UTF8')::int as encoded`,
-  values: [],
-};
+/** Sent to a session that Latchkey uses for the first time. */
+const sessionStatement = plainStatement("session", sql.session).bind({});
 
 /**
  * At READ COMMITTED, whatever the session's own level, because above it unrelated keys fail each other. A level that is not

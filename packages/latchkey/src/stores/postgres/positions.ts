@@ -6,41 +6,21 @@ import { LatchkeyError } from "../../errors.ts";
 import type { Clock } from "../../ports.ts";
 import type { PostgresExecutor } from "./executor.ts";
 import { booleanOf, nullableText, onlyRow, textOf } from "./rows.ts";
+import { sql } from "./sql/texts.ts";
 import type { SqlNames } from "./sql-parts.ts";
-import { type StatementTemplate, template } from "./template.ts";
+import { statement } from "./statement.ts";
 
 const checkEveryMs = 10_000;
-const healLimitMs = 5_000;
+const advanceLimitMs = 5_000;
 /** Other sessions take values while this one reads, but never this many. */
 const margin = 10_000;
 
-const sequenceOf = ({ outbox }: SqlNames) =>
-  `pg_catalog.pg_get_serial_sequence('${outbox}', 'position')::regclass`;
-const lastOf = (sequence: string) => `coalesce(pg_catalog.pg_sequence_last_value(${sequence}), 0)`;
-/** Only undelivered effects have an order to keep, and an index by which they are found. */
-const highestOf = ({ outbox }: SqlNames) =>
-  `(select coalesce(pg_catalog.max(o.position), 0) from ${outbox} o where o.ordered and o.state <> 'delivered')`;
-
-function statementsOf(names: SqlNames) {
-  const sequence = sequenceOf(names);
-  const may = (right: string) => `pg_catalog.has_sequence_privilege(${sequence}, '${right}')`;
+export function positionStatements(names: SqlNames) {
   return {
-    // Null without the privilege to read the sequence, which inserting does not need.
-    look: template(
-      "position_look",
-      `select case when ${may("SELECT, USAGE")} then ${lastOf(sequence)}::text end as last, ${may("UPDATE")} as settable,
-         ${highestOf(names)}::text as highest`,
-    ),
-    lock: template(
-      "position_lock",
-      `select pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('latchkey ${sequence.replaceAll("'", "")}', 0))::text as locked`,
-    ),
-    advance: template(
-      "position_advance",
-      `select pg_catalog.setval(${sequence}, ${highestOf(names)} + ${margin})::text as advanced
-       where ${lastOf(sequence)} < ${highestOf(names)}`,
-    ),
-  } satisfies Readonly<Record<string, StatementTemplate>>;
+    positionLook: statement("position_look", sql.positionLook, names),
+    positionLock: statement("position_lock", sql.positionLock, names),
+    positionAdvance: statement("position_advance", sql.positionAdvance, names),
+  };
 }
 
 export interface PositionsSeen {
@@ -55,7 +35,7 @@ export class Positions {
   readonly #executor: PostgresExecutor;
   readonly #clock: Clock;
   readonly #names: SqlNames;
-  readonly #statements: ReturnType<typeof statementsOf>;
+  readonly #statements: ReturnType<typeof positionStatements>;
   #checkedMs = Number.NEGATIVE_INFINITY;
   #checking: Promise<void> | null = null;
 
@@ -63,7 +43,7 @@ export class Positions {
     this.#executor = executor;
     this.#clock = clock;
     this.#names = names;
-    this.#statements = statementsOf(names);
+    this.#statements = positionStatements(names);
   }
 
   /**
@@ -90,7 +70,7 @@ export class Positions {
 
   /** Changes nothing. @throws {StoreError} */
   async look(): Promise<PositionsSeen> {
-    const row = onlyRow(await this.#executor.read(this.#statements.look.bind({})));
+    const row = onlyRow(await this.#executor.read(this.#statements.positionLook.bind({})));
     const [last, highest] = [nullableText(row, "last"), BigInt(textOf(row, "highest"))];
     return {
       isBehind: last === null ? null : BigInt(last) < highest,
@@ -111,9 +91,12 @@ export class Positions {
   }
 
   async #advance(isSettable: boolean, highest: bigint): Promise<void> {
-    const { lock, advance } = this.#statements;
+    const { positionLock, positionAdvance } = this.#statements;
     const done = isSettable
-      ? await this.#executor.settle(() => [lock.bind({}), advance.bind({})], healLimitMs)
+      ? await this.#executor.settle(
+          () => [positionLock.bind({}), positionAdvance.bind({ margin })],
+          advanceLimitMs,
+        )
       : null;
     if (done !== null) return;
     const message =

@@ -5,59 +5,15 @@
 import { LatchkeyError, StoreError } from "../../errors.ts";
 import type { SqlRow, SqlStatement } from "../../sql/transaction.ts";
 import { onlyRow, textOf } from "./rows.ts";
-import { template } from "./template.ts";
+import { sql } from "./sql/texts.ts";
+import { plainStatement } from "./statement.ts";
 
-const owner = "session_user::pg_catalog.text";
+/** Columns of the opening statement with the settings that a handler may change for its transaction. */
+const restoredColumns = ["session_owner", "session_role", "row_security", "search_path", "encoding"];
 
-/** Columns of each opening statement. Each costs less than a microsecond. */
-export const sessionColumns = `
-    ${setting("transaction_isolation")} as isolation, ${setting("transaction_read_only")} as read_only,
-    ${setting("client_encoding")} as encoding, ${setting("role")} as session_role,
-    ${setting("row_security")} as row_security, ${setting("search_path")} as search_path,
-    ${owner} as session_owner, pg_catalog.current_schemas(true)::pg_catalog.text as schemas`;
-
-function setting(name: string): string {
-  return `pg_catalog.current_setting('${name}')`;
-}
-
-/** Settings that a handler may change for its transaction, with the column that has the earlier value; the order matters. */
-const restored = {
-  session_authorization: "session_owner",
-  role: "session_role",
-  row_security: "row_security",
-  search_path: "search_path",
-  client_encoding: "encoding",
-} as const;
-
-/** The session authorization is assigned only if it was changed, which only a superuser's session can do. */
-function assign(name: string, value: string): string {
-  const set = `pg_catalog.set_config('${name}', ${value}, true)`;
-  return name === "session_authorization" ? `case when ${owner} <> ${value} then ${set} end` : set;
-}
-
-const kept = (name: string) => `latchkey.left_${name}`;
-
-/** Expressions of a SELECT without FROM are evaluated from left to right: each value is kept before it is replaced. */
-function asOpened(): string {
-  const keep = Object.keys(restored).map((name) => {
-    const value = name === "session_authorization" ? owner : setting(name);
-    return `pg_catalog.set_config('${kept(name)}', ${value}, true) as kept_${name}`;
-  });
-  const restore = Object.entries(restored).map(
-    ([name, column]) => `${assign(name, `@${column}::pg_catalog.text`)} as own_${name}`,
-  );
-  return `select ${[...keep, ...restore].join(", ")}`;
-}
-
-/** Puts the handler's settings back for the user's own deferred triggers, which run at COMMIT. */
-function asLeft(): string {
-  const back = Object.keys(restored).map((name) => `${assign(name, setting(kept(name)))} as left_${name}`);
-  return `select ${back.join(", ")}`;
-}
-
-const sessionStatements = {
-  asOpened: template("as_opened", asOpened()),
-  asLeft: template("as_left", asLeft()),
+export const sessionStatements = {
+  asOpened: plainStatement("as_opened", sql.asOpened),
+  asLeft: plainStatement("as_left", sql.asLeft),
 };
 
 /** The session as the opening statements found it. */
@@ -71,11 +27,10 @@ export interface OpenedSession {
 /** @throws {LatchkeyError} `store-unsuitable` if texts would be stored as other texts */
 export function openedSession(row: SqlRow): OpenedSession {
   if (textOf(row, "encoding") !== "UTF8") throw unsuitableEncoding();
-  const columns = Object.values(restored);
   return {
     isolation: textOf(row, "isolation"),
     refusal: textOf(row, "read_only") === "on" ? readOnly() : null,
-    restored: Object.fromEntries(columns.map((column) => [column, textOf(row, column)])),
+    restored: Object.fromEntries(restoredColumns.map((column) => [column, textOf(row, column)])),
   };
 }
 

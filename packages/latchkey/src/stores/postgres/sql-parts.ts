@@ -1,4 +1,4 @@
-/** Pieces that the statements share. Functions are qualified, so that no `search_path` can replace them. */
+/** What the statements are written for: the names of a schema's tables, and which optional parts they have. */
 
 export interface SqlNames {
   /** Qualified table names. */
@@ -18,23 +18,3 @@ export interface SqlNames {
   /** Whether the server ends transactions and statements that last too long. */
   readonly serverLimits: boolean;
 }
-
-/** As `momentOf` reads it: exact, and the same under all settings of a session. */
-export function exactly(time: string): string {
-  return `pg_catalog.encode(pg_catalog.timestamptz_send(${time}), 'hex')`;
-}
-
-/**
- * For the transaction in which it runs: warnings reach the client, because a cancelled wait for synchronous replication is
- * one, and COMMIT waits for the disk even under `synchronous_commit = off`.
- */
-export function commitSettings({ synced }: Pick<SqlNames, "synced">): string {
-  return synced
-    ? `${messages} as commit_messages, ${onDisk} as commit_synced`
-    : `${messages} as commit_messages`;
-}
-
-const messages = `case when pg_catalog.current_setting('client_min_messages') not in ('notice', 'warning')
-    then pg_catalog.set_config('client_min_messages', 'warning', true) end`;
-const onDisk = `case when pg_catalog.current_setting('synchronous_commit') = 'off'
-    then pg_catalog.set_config('synchronous_commit', 'on', true) end`;

@@ -2,8 +2,9 @@ import { defaultTimeFunction } from "./names.ts";
 import type { SqlNames } from "./sql-parts.ts";
 import { type StatementTemplate, template } from "./template.ts";
 
-// A comment of `[synced` begins a part that is there when COMMITs must be on disk; `|` and what follows stands there otherwise.
-const option = /\/\*\[synced\*\/(.*?)\/\*(?:\|(.*?))?\]\*\//gsu;
+// A comment of `[synced` begins a part that is there when COMMITs must be on disk, one of `[limits` a part that is there when
+// the server ends what lasts too long; `|` and what follows stands there otherwise.
+const option = /\/\*\[(synced|limits)\*\/(.*?)\/\*(?:\|(.*?))?\]\*\//gsu;
 const table = /\blatchkey\.(records|leases|steps|outbox|messages|audit|early|facts|settings)\b/gu;
 const parameter = /:'([a-z_]+)'/gu;
 
@@ -12,10 +13,18 @@ const parameter = /:'([a-z_]+)'/gu;
  * In a predicate the time must come from a sub-select, or no index is used.
  */
 export function statement(kind: string, text: string, names: SqlNames): StatementTemplate {
+  const isOn = { synced: names.synced, limits: names.serverLimits };
   const own = text
-    .replaceAll(option, (_, synced: string, otherwise = "") => (names.synced ? synced : otherwise))
+    .replaceAll(option, (_, name: keyof typeof isOn, part: string, otherwise = "") =>
+      isOn[name] ? part : otherwise,
+    )
     .replaceAll(table, (_, name: keyof SqlNames) => `${names[name]}`)
     .replaceAll(defaultTimeFunction, () => names.clock)
     .replaceAll(parameter, "@$1");
   return template(kind, own);
+}
+
+/** The statement of a file that names no table and has no optional part. */
+export function plainStatement(kind: string, text: string): StatementTemplate {
+  return template(kind, text.replaceAll(parameter, "@$1"));
 }
