@@ -46,6 +46,7 @@ const names = {
 const doctor = examineStatements(names);
 const statements = {
   archive: archiveStatement("latchkey_archive"),
+  notify: plainStatement("notify", sql.notify),
   session: plainStatement("session", sql.session),
   writeBarrier: plainStatement("write_barrier", sql.writeBarrier),
   ...sessionStatements,
@@ -300,6 +301,7 @@ const notExpected = {
   asOpened: "sets settings alone",
   open: "takes an advisory lock and reads settings alone",
   openBatch: "takes advisory locks and reads settings alone",
+  notify: "sends notifications alone",
   openPhase: "reads settings alone",
   positionLock: "takes an advisory lock alone",
   session: "reads settings alone",
@@ -416,6 +418,7 @@ forEachPostgres((_version, database) => {
         "examineVacuum",
         "examineVersion",
         "isRunning",
+        "notify",
         "open",
         "openBatch",
         "openPhase",

@@ -1,14 +1,15 @@
 import type { UnknownRecord } from "../engine/record.ts";
 import { whatHappensNext } from "../operator/advice.ts";
+import { recordSource, walkMatching } from "../operator/queues.ts";
 import { auditView, recordView } from "../operator/views.ts";
 import type { AuditEntry, Settlement } from "../stores/settlement.ts";
-import { type Command, type CommandContext, type ExitCode, refusal } from "./command.ts";
+import { type Bulk, bulkOptions, filterOf, runBulk, type Target } from "./bulk.ts";
+import { type Command, type CommandContext, type ExitCode, refusal, UsageError } from "./command.ts";
 import { consoleHelp } from "./console-client.ts";
 import { findRecord, pathHelp } from "./find-record.ts";
-import { databaseHelp } from "./options.ts";
-import { settleAll } from "./settle-all.ts";
+import { databaseHelp, databaseOptions, parse, signed, wholeNumber } from "./options.ts";
 import { settleFound, settlementFor } from "./settle-found.ts";
-import { readSettleOptions, type SettleOptions } from "./settle-options.ts";
+import { dayMs, outcomeOf, readSettleOptions, retentionMaxMs, type SettleOptions } from "./settle-options.ts";
 import { shown, shownJson } from "./text.ts";
 import { type CommandStore, withStore } from "./with-store.ts";
 
@@ -55,11 +56,15 @@ export const settle: Command = {
     if (context.args.includes("--all")) return settleAll(context);
     const options = readSettleOptions(context.args, context.cwd);
     return await withStore(context, options.database, (store, hasCodec) => {
-      if (hasCodec) throw refusal("This service stores through a codec: settle with `latchkey.settle`.");
+      if (hasCodec) throw throughCodec();
       return settleOne(context, store, options);
     });
   },
 };
+
+function throughCodec() {
+  return refusal("This service stores through a codec: settle with `latchkey.settle`.");
+}
 
 async function settleOne(
   context: CommandContext,
@@ -116,3 +121,67 @@ const targets: Readonly<Record<Settlement["event"], string>> = {
   settle_not_executed: "retryable",
   settle_call: "retryable",
 };
+
+interface SeenTarget extends Target {
+  readonly attempt: number;
+}
+
+/** What all records of `--all` get. */
+type Shared = Omit<SettleOptions, "named">;
+
+async function settleAll(context: CommandContext): Promise<ExitCode> {
+  const { values } = parse({
+    args: [...context.args],
+    options: {
+      ...databaseOptions,
+      ...bulkOptions,
+      config: { type: "string" },
+      "not-executed": { type: "boolean" },
+      proof: { type: "string" },
+      failed: { type: "string" },
+      "retention-ms": { type: "string" },
+      operator: { type: "string" },
+      reason: { type: "string" },
+    },
+  });
+  if (values.proof === "closed-downstream") {
+    throw new UsageError("--proof closed-downstream applies to one call: settle each record separately.");
+  }
+  const shared: Shared = {
+    outcome: outcomeOf(values, context.cwd),
+    operator: signed("operator", values.operator),
+    reason: signed("reason", values.reason),
+    retentionMs: wholeNumber("retention-ms", values["retention-ms"] ?? String(dayMs), 1, retentionMaxMs),
+    dryRun: values["dry-run"] ?? false,
+    json: values.json ?? false,
+    database: values,
+  };
+  return withStore(context, values, async (store, hasCodec) => {
+    if (hasCodec) throw throughCodec();
+    const filter = await filterOf(store, values);
+    const bulk: Bulk<SeenTarget> = {
+      verb: "settle",
+      targets: walkMatching(recordSource(store, "unknown", filter), filter),
+      act: (target, dryRun) => settleListed(store, target, shared, dryRun),
+    };
+    return runBulk(context, bulk, values);
+  });
+}
+
+async function settleListed(
+  store: CommandStore,
+  { id, attempt }: SeenTarget,
+  shared: Shared,
+  dryRun: boolean,
+): Promise<string> {
+  const found = await findRecord(store, { recordId: id });
+  const { record } = found;
+  if (record.state === "unknown" && record.fence.attempt !== attempt) {
+    throw refusal("It has continued and become unknown again since it was listed.");
+  }
+  const options: SettleOptions = { ...shared, named: { recordId: id } };
+  if (!dryRun) return (await settleFound(store, found, options)).entry.id;
+  if (record.state !== "unknown") throw refusal(`It is now ${record.state}.`);
+  await settlementFor(store, found, options);
+  return "";
+}

@@ -8,6 +8,8 @@ import type { PgClient } from "../../sql/pg/client.ts";
 import type { Connection, Connections } from "../../sql/pg/connections.ts";
 import type { SqlStatement } from "../../sql/transaction.ts";
 import type { Hint, HintSupport } from "../hints.ts";
+import { sql } from "./sql/texts.ts";
+import { plainStatement } from "./statement.ts";
 
 /** One for heartbeats, one for a transaction, one for the listener, and one that stays free. */
 const connectionsMin = 4;
@@ -17,6 +19,7 @@ const backoffMaxMs = 10_000;
 /** A connection that was lost without a message is noticed within this time and the statement's own limit. */
 const checkEveryMs = 30_000;
 
+const notify = plainStatement("notify", sql.notify);
 const listenStatement: SqlStatement = { name: "lk_listen", text: `listen ${channel}`, values: [] };
 const checkStatement: SqlStatement = { name: "lk_listening", text: "select 1 as listening", values: [] };
 
@@ -106,16 +109,7 @@ class HintSender {
 
   async #notify(hints: readonly string[]): Promise<void> {
     const connection = await this.#connections.take();
-    const reply = await connection.sendPipeline([
-      {
-        name: "lk_notify",
-        // Need not wait for the disk, because polling finds everything that a lost hint would have announced.
-        text: `select pg_catalog.pg_notify('${channel}', h.hint)::text as told,
-            pg_catalog.set_config('synchronous_commit', 'off', true) as unsynced
-          from pg_catalog.json_array_elements_text($1::text::json) h(hint)`,
-        values: [JSON.stringify(hints)],
-      },
-    ]);
+    const reply = await connection.sendPipeline([notify.bind({ channel, hints: JSON.stringify(hints) })]);
     if (reply.status === "I") connection.giveBack();
     else connection.destroy();
   }
