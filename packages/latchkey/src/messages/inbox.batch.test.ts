@@ -395,7 +395,7 @@ describe("what ends the transaction for all", () => {
         await insertOrder(context);
         if (context.input.order === "b") await new Promise(() => {});
       },
-      { operation: { transactionLimitMs: 300 } },
+      { operation: { transactionLimitMs: 2_000 } },
     );
     expect(await gathered(messages("a", "b", "c"))).toEqual(["executed", "handler-failed", "executed"]);
     expect(ran.toSorted()).toEqual(["a", "a", "b", "c", "gate"]);
