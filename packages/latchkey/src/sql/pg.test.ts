@@ -118,6 +118,38 @@ forEachPostgres((version, database) => {
       expect(await rows()).toEqual(["a", "b"]);
     });
 
+    test("an undo behind a statement that does not end waits once, also at the transaction's end", async () => {
+      await pool.query("insert into business values ('locked')");
+      const holder = await pool.connect();
+      await holder.query("begin");
+      await holder.query("update business set row = row");
+      const { ports, giveUp } = patientClock();
+      const { transactParts } = bridge({ statementTimeoutMs: endlessMs, ports });
+      const undoing = deferred();
+      const ended = transactParts?.(open, async ({ part }) => {
+        const { tx, revoke, undo } = part();
+        const pid = await backendPid(tx);
+        tx.query("update business set row = row").catch(() => {});
+        await untilBlocked(database.url, pid);
+        revoke();
+        const undone = undo();
+        // By then the savepoint is known to be set, and the undo waits for its reply.
+        setImmediate(undoing.resolve);
+        await expect(undone).rejects.toThrow();
+        await expect(undo()).rejects.toThrow();
+        return { end: "rollback", value: 7 };
+      });
+      await undoing.promise;
+      giveUp();
+      const outcome = await within(Promise.resolve(ended), "the transaction ends").finally(async () => {
+        await holder.query("rollback");
+        holder.release();
+        giveUp();
+      });
+      expect(outcome).toEqual({ kind: "rolled_back", value: 7 });
+      expect(await rows()).toEqual(["locked"]);
+    });
+
     test("statements under their names give the same rows every time", async () => {
       const opening = [sql("select $1::int as a, 'text'::text as b", 5)];
       const closing = [sql("select $1::text as c from generate_series(1, 2)", "x")];

@@ -183,6 +183,7 @@ async function inParts<P extends PgPool, T>(
     throw error;
   }
   parted.revoke();
+  if (parted.isStuck && result.end === "rollback") result = { end: "abandon", value: result.value };
   await parted.close(result.end !== "abandon");
   const { mayHaveChangedSession } = parted;
   return endTransaction({ connection, watch, statements: parted, mayHaveChangedSession, schemas }, result);

@@ -50,6 +50,8 @@ export class PartedTransaction implements SentStatements {
   readonly openQueries = new OpenQueries();
   readonly #statements: HandlerStatements[] = [];
   #changedSession = false;
+  /** An undo ran into its time limit. What is sent after it would wait as long again. */
+  #stuck: PipelineTimeout | null = null;
   /** Whether a savepoint is set. */
   #marked = false;
   #revokeLast = () => {};
@@ -64,6 +66,11 @@ export class PartedTransaction implements SentStatements {
 
   get named(): boolean {
     return this.#statements.some(({ named }) => named);
+  }
+
+  /** Whether the connection has not answered in time, so that it need not be waited for again. */
+  get isStuck(): boolean {
+    return this.#stuck !== null;
   }
 
   nameNothing(): void {
@@ -124,6 +131,7 @@ export class PartedTransaction implements SentStatements {
 
   async #undo(mark: Mark, statements: HandlerStatements): Promise<void> {
     if (!mark.sent) return;
+    if (this.#stuck !== null) throw this.#stuck;
     const { connection, watch } = this.#start;
     // If this savepoint were not set, the name would still refer to that of the part before.
     const marked = await connection.withinTimeout(async () => {
@@ -132,13 +140,16 @@ export class PartedTransaction implements SentStatements {
     });
     if (marked.kind !== "returned") {
       statements.close();
-      throw marked.kind === "threw" ? marked.error : new PipelineTimeout("The savepoint is not set yet");
+      if (marked.kind === "threw") throw marked.error;
+      this.#stuck = new PipelineTimeout("The savepoint is not set yet");
+      throw this.#stuck;
     }
     const { blocked } = this.openQueries;
     const reply = await connection.sendPipeline([savepoints().undo], {
       canSend: () => !watch.ended,
       blocked,
     });
+    if (reply.error instanceof PipelineTimeout) this.#stuck = reply.error;
     if (reply.error !== null || reply.status !== "T") throw openError(reply);
   }
 }
