@@ -200,6 +200,18 @@ describe("what has gathered while a transaction ran", () => {
     expect(await committed()).toEqual([["a"]]);
     expect(await records()).toEqual({ a: done });
   });
+
+  test("is given back when the inbox is closed and its batch is undone, instead of running again", async () => {
+    const { gathered, inbox, ran, of } = setUp(async (context) => {
+      await insertOrder(context);
+      if (context.input.order !== "b") return;
+      inbox.close();
+      throw Object.assign(new Error("busy"), { code: "40001" });
+    });
+    expect(await gathered(messages("a", "b", "c"))).toEqual(["stopping", "stopping", "stopping"]);
+    expect(ran).toEqual(["gate", "a", "b"]);
+    expect([await committed(), await records(), of("message_failed")]).toEqual([[], {}, []]);
+  });
 });
 
 describe("duplicates", () => {

@@ -20,7 +20,10 @@ import { VerdictCounts } from "./verdict-counts.ts";
 export interface Inbox {
   /** Returns the verdict for one delivery; runs the message unless it has run. Never rejects. */
   consume(message: Message): Promise<Verdict>;
-  /** From now on a message is given back instead of being held. This is final. */
+  /**
+   * From now on a message is given back instead of being held, and instead of running again by itself after its batch was
+   * undone. What is running ends. This is final.
+   */
   close(): void;
   counts(): ConsumerCounts;
 }

@@ -29,7 +29,7 @@ export class TransactionBatches<Tx> {
   /**
    * Runs one round of a submission in a shared transaction. Null: it continues in its own transactions.
    *
-   * @throws {StoreError} `not_sent` if this is closed before its turn; otherwise the errors of a separate round.
+   * @throws {StoreError} `not_sent` if this is closed before its turn, or before it would run again; otherwise the errors of a separate round.
    */
   async round(job: Job<Tx>): Promise<Round> {
     const { ports } = this.#runtime;
@@ -40,11 +40,16 @@ export class TransactionBatches<Tx> {
     this.#waiting.push(member);
     this.#begin();
     const outcome = await decided;
-    if (outcome !== null) return settle(job, outcome, started);
-    return started.start === null ? null : rerun(job, "batch");
+    const round = outcome === null ? null : await settle(job, outcome, started);
+    if (round !== null) return round;
+    if (this.#closed) throw stopped();
+    return outcome === null && started.start !== null ? rerun(job, "batch") : null;
   }
 
-  /** Rejects submissions whose turn has not come, also in a running transaction. */
+  /**
+   * Rejects submissions whose turn has not come, also in a running transaction, and those of which nothing is committed and
+   * that would continue in separate transactions.
+   */
   close(): void {
     this.#closed = true;
     for (const transaction of this.#running) transaction.stop();
