@@ -141,12 +141,14 @@ forEachPostgres((version, database) => {
       });
       await undoing.promise;
       giveUp();
-      const outcome = await within(Promise.resolve(ended), "the transaction ends").finally(async () => {
+      try {
+        const outcome = await within(Promise.resolve(ended), "the transaction ends");
+        expect(outcome).toEqual({ kind: "rolled_back", value: 7 });
+      } finally {
+        giveUp();
         await holder.query("rollback");
         holder.release();
-        giveUp();
-      });
-      expect(outcome).toEqual({ kind: "rolled_back", value: 7 });
+      }
       expect(await rows()).toEqual(["locked"]);
     });
 
