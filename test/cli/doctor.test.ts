@@ -43,6 +43,7 @@ describe("on Postgres", () => {
         clock: "ok",
         sequence: "ok",
         vacuum: "ok",
+        records: "ok",
         leases: "not_checked",
         pool: "not_checked",
         pooler: "ok",
@@ -228,6 +229,31 @@ describe("on Postgres", () => {
     });
     await alter(place.url, 'vacuum "latchkey".audit', "select pg_stat_force_next_flush()");
     expect((await examineDatabase(place.url)).of("vacuum").status).toBe("ok");
+  });
+
+  test("records whose columns do not fit their state", async () => {
+    await place.pool.query(
+      `insert into latchkey.records (tenant, scope, key, id, operation, state, fingerprint_version, fingerprint, attempt, token,
+          answer, input, created_at, finished_at, expires_at, forget_at)
+        select 't', 's', gen_random_uuid()::text, id, 'o', 'completed', 1, 'x', 1, gen_random_uuid(), 'x', input, now(),
+          now(), now() + interval '1 day', now() + interval '1 day'
+        from (values (uuid '00000000-0000-7000-8000-000000000001', null::bytea),
+          ('00000000-0000-7000-8000-000000000002', 'kept'), ('00000000-0000-7000-8000-000000000003', 'kept'),
+          ('00000000-0000-7000-8000-000000000004', null)) x(id, input)`,
+    );
+    const { exitCode, of } = await examineDatabase(place.url);
+    expect(exitCode).toBe(1);
+    expect(of("records")).toMatchObject({
+      status: "failed",
+      message: expect.stringContaining(
+        "Of the newest records (4) 2 have columns that do not fit their state",
+      ),
+    });
+    const [select = ""] = /select \* from .*?'[^']+'/u.exec(of("records").remedy ?? "") ?? [];
+    const { rows } = await place.pool.query(select);
+    expect(rows).toMatchObject([{ id: "00000000-0000-7000-8000-000000000003", input: Buffer.from("kept") }]);
+    await place.pool.query("update latchkey.records set input = null");
+    expect((await examineDatabase(place.url)).of("records").status).toBe("ok");
   });
 
   test("a lease below the 99th percentile of its attempts", async () => {

@@ -7,6 +7,7 @@ import type { PostgresVersion } from "../support/postgres-binaries.ts";
 import { onRelease } from "../support/resources.ts";
 import { freshDatabase } from "../support/shared-postgres.ts";
 import { until } from "../support/until.ts";
+import { wholeShapes } from "../support/whole-shapes.ts";
 
 export type TestTx = Omit<pg.PoolClient, "release">;
 
@@ -24,7 +25,7 @@ export function openPool(url: string, options: pg.PoolConfig = {}): pg.Pool {
   return pool;
 }
 
-/** A database with Latchkey's schema and a table `business (row text)` without any constraint. */
+/** A database with Latchkey's schema, the check of whole shapes, and a table `business (row text)` without any constraint. */
 export async function migratedDatabase(version?: PostgresVersion): Promise<string> {
   const { url, drop } = await freshDatabase(version === undefined ? {} : { version });
   onRelease(drop);
@@ -36,6 +37,7 @@ export async function prepareDatabase(url: string): Promise<void> {
   const pool = new pg.Pool({ connectionString: url, max: 1 });
   try {
     await migratePostgres(pool);
+    await pool.query(wholeShapes());
     await pool.query("create table business (row text)");
   } finally {
     await pool.end();

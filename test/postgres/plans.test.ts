@@ -58,6 +58,7 @@ const statements = {
   examineRights: doctor.rights,
   examineVersion: doctor.version,
   examineVacuum: doctor.vacuum,
+  examineShapes: doctor.shapes,
   examineDurations: doctor.durations,
   ...batchStatements(names),
   ...leaseStatements(names),
@@ -317,6 +318,7 @@ const notExpected = {
   examineRights: "reads the catalogue alone",
   examineVersion: "reads a table of a few rows",
   examineVacuum: "reads the catalogue and statistics alone",
+  examineShapes: "has a test of its own below, since 50,000 records may be the whole table here",
   examineDurations: "reads 50,000 records, which may be the whole table here",
   list: "reads the whole table for what is finished",
   listEffects: "reads the whole table for what is delivered",
@@ -401,8 +403,19 @@ forEachPostgres((_version, database) => {
     },
   );
 
+  test("doctor reads the newest records, and no others", async () => {
+    const { name, text } = statements.examineShapes;
+    const fewer = text.replace("limit 50000", "limit 100");
+    expect(fewer).not.toBe(text);
+    const nodes = await planOf({ ...statements.examineShapes, name, text: fewer }, "auto", "100");
+    const scans = nodes.filter((node) => node["Relation Name"] === "records");
+    expect(scans.map((node) => [node["Node Type"], node["Index Name"]])).toEqual([
+      ["Index Scan", "records_id"],
+    ]);
+  });
+
   test("the statements that are not looked at here touch no table, but for a list of what is not parked or dead", () => {
-    const ofTables = ["list", "listEffects", "listRunning", "examineDurations"];
+    const ofTables = ["list", "listEffects", "listRunning", "examineDurations", "examineShapes"];
     // These name tables only in texts, and the archive's table is the service's.
     const ofCatalogue = ["suitability", "examineRights", "positionLock", "archive"];
     const rest = Object.entries(statements).filter(

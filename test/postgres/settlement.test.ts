@@ -1,10 +1,12 @@
 import type pg from "pg";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { Guard, RecordKey } from "../../packages/latchkey/src/engine/record.ts";
+import { sql } from "../../packages/latchkey/src/stores/postgres/sql/texts.ts";
 import { type PostgresStore, postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
 import { emptyTables } from "../support/empty-tables.ts";
 import { postgresVersions } from "../support/shared-postgres.ts";
 import { within } from "../support/until.ts";
+import { onlyShortCheck } from "../support/whole-shapes.ts";
 import { answer, newKey, newLife, retention, terms } from "./arrange.ts";
 import { expectNoLeak, migratedDatabase, openPool, type TestTx } from "./harness.ts";
 import { begin, beginUnknown, input, intent, note, ownerOf, writingPhase } from "./owned.ts";
@@ -227,34 +229,58 @@ describe("what a record may be", () => {
   const [bytes, time] = [Buffer.from("x"), new Date()];
 
   test.each([
-    ["pending", { input: bytes, expires: time }, true],
-    ["pending", { expires: time, reconcile: time }, false],
-    ["in_progress", { input: bytes, expires: time }, true],
-    ["in_progress", { expires: time, reconcile: time }, false],
-    ["retryable", { input: bytes }, true],
-    ["retryable", { input: bytes, reconcile: time }, true],
-    ["retryable", { input: bytes, expires: time }, false],
-    ["unknown", { input: bytes, reconcile: time }, true],
-    ["unknown", { input: bytes, answer: bytes }, false],
-    ["completed", { answer: bytes, finished: time, expires: time, forget: time }, true],
-    ["completed", { answer: bytes, finished: time, expires: time, forget: time, input: bytes }, false],
-    ["completed", { answer: bytes, finished: time, expires: time, forget: time, reconcile: time }, false],
-    ["failed", { finished: time, expires: time, forget: time }, true],
-    ["failed", { finished: time, expires: time, forget: time, input: bytes }, false],
-    ["failed", { finished: time, expires: time, forget: time, reconcile: time }, false],
-    ["expired", { finished: time, forget: time }, true],
-    ["expired", { finished: time, forget: time, input: bytes }, false],
-    ["expired", { finished: time, forget: time, reconcile: time }, false],
-  ] as const)("%s %o: %s", async (state, row, allowed) => {
+    ["pending", { input: bytes, expires: time }, "fits"],
+    ["pending", { expires: time, reconcile: time }, "found"],
+    ["in_progress", { input: bytes, expires: time }, "fits"],
+    ["in_progress", { expires: time, reconcile: time }, "found"],
+    ["retryable", { input: bytes }, "fits"],
+    ["retryable", { input: bytes, reconcile: time }, "fits"],
+    ["retryable", { input: bytes, expires: time }, "found"],
+    ["unknown", { input: bytes, reconcile: time }, "fits"],
+    ["unknown", { input: bytes, answer: bytes }, "found"],
+    ["completed", { answer: bytes, finished: time, expires: time, forget: time }, "fits"],
+    ["completed", { answer: bytes, finished: time, expires: time, forget: time, input: bytes }, "found"],
+    ["completed", { answer: bytes, finished: time, expires: time, forget: time, reconcile: time }, "found"],
+    ["failed", { finished: time, expires: time, forget: time }, "fits"],
+    ["failed", { finished: time, expires: time, forget: time, input: bytes }, "found"],
+    ["failed", { finished: time, expires: time, forget: time, reconcile: time }, "found"],
+    ["expired", { finished: time, forget: time }, "fits"],
+    ["expired", { finished: time, forget: time, input: bytes }, "found"],
+    ["expired", { finished: time, forget: time, reconcile: time }, "found"],
+    ["in_progress", { expires: time, forget: time }, "refused"],
+    ["unknown", { forget: time }, "refused"],
+    ["completed", { finished: time, expires: time, forget: time }, "refused"],
+    ["completed", { answer: bytes, finished: time, expires: time }, "refused"],
+    ["failed", { finished: time, expires: time }, "refused"],
+    ["expired", { answer: bytes, finished: time, forget: time }, "refused"],
+    ["settled", { answer: bytes, finished: time, expires: time, forget: time }, "refused"],
+  ] as const)("%s %o: %s", async (state, row, verdict) => {
     const own = openPool(await database());
     const { input, answer, finished, expires, forget, reconcile }: Shape = row;
     const values = [newKey().key, state, input, answer, finished, expires, forget, reconcile];
-    const written = own.query(
-      insert,
-      values.map((value) => value ?? null),
-    );
-    if (allowed) await written;
-    else await expect(written).rejects.toMatchObject({ constraint: "records_state_shape" });
+    const client = await own.connect();
+    const write = () =>
+      client.query(
+        insert,
+        values.map((value) => value ?? null),
+      );
+    await client.query("begin");
+    // So no statement that ran in these tests has written such a row.
+    if (verdict !== "fits") {
+      await client.query("savepoint whole");
+      await expect(write()).rejects.toMatchObject({ code: "23514" });
+      await client.query("rollback to whole");
+    }
+    await client.query(onlyShortCheck);
+    if (verdict === "refused") {
+      await expect(write(), "nor can anybody").rejects.toMatchObject({ constraint: "records_state" });
+    } else {
+      await write();
+      const { rows } = await client.query(sql.examineShapes);
+      expect(rows).toMatchObject([{ looked_at: 1, wrong: verdict === "fits" ? 0 : 1 }]);
+    }
+    await client.query("rollback");
+    client.release();
     await own.end();
   });
 

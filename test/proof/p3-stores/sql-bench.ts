@@ -1,4 +1,5 @@
 /** What the stores over SQL share: a schema of their own, whose clock is a sequence that is set. */
+import { wholeShapes } from "../../support/whole-shapes.ts";
 import type { Subject } from "./bench.ts";
 
 /** Runs any number of statements, outside of the store. The rows are those of the last one. */
@@ -27,6 +28,7 @@ export class SqlSchema {
   /** After the migrations. A sequence is the same for every snapshot. */
   async prepare(): Promise<void> {
     const { schema } = this;
+    await this.#run(wholeShapes(schema));
     await this.#run(`
       create sequence ${schema}.clock;
       create function ${schema}.now_is() returns timestamptz language sql volatile as $$

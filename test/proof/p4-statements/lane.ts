@@ -4,6 +4,7 @@ import { createLatchkey, type Latchkey } from "../../../packages/latchkey/src/la
 import type { IsolationLevel } from "../../../packages/latchkey/src/sql/transaction.ts";
 import { migratePostgres, postgresStore } from "../../../packages/latchkey/src/stores/postgres.ts";
 import type { PrivatePostgres } from "../../support/private-postgres.ts";
+import { wholeShapes } from "../../support/whole-shapes.ts";
 import { Wire } from "./gated-socket.ts";
 import type { Rewrite } from "./parts.ts";
 import { CountedRandom, ProcessClock, patienceMs } from "./process-ports.ts";
@@ -93,6 +94,7 @@ export class Lane {
     const { schema } = this;
     const pool = new pg.Pool({ ...server.connection, host: server.socketDir, max: 1 });
     await migratePostgres(pool, { schema });
+    await pool.query(wholeShapes(schema));
     await pool.end();
     // A sequence is the same for every snapshot.
     await this.#observer.query(`

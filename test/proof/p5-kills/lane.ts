@@ -8,6 +8,7 @@ import { type PrivatePostgres, startPostgres } from "../../support/private-postg
 import { scratchDirectory } from "../../support/scratch.ts";
 import { until } from "../../support/until.ts";
 import { watchDirectory } from "../../support/watchdog.ts";
+import { wholeShapes } from "../../support/whole-shapes.ts";
 import { wayToOtherSide } from "./ask-other-side.ts";
 import { type Assembled, assemble, type ServiceName } from "./assemble.ts";
 import { observersSql, type Seen, see, sessionsOf, type Unrest, unrestOf } from "./observers.ts";
@@ -34,6 +35,7 @@ export async function openWorld(): Promise<World> {
   await postgres.admin(`create database ${template}`);
   const pool = new pg.Pool({ connectionString: urlOf(postgres, template), max: 1 });
   await migratePostgres(pool);
+  await pool.query(wholeShapes());
   await pool.query(observersSql);
   await pool.end();
   const compileCache = scratchDirectory("us");

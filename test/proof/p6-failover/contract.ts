@@ -3,6 +3,7 @@ import pg from "pg";
 import { migratePostgres, postgresStore } from "../../../packages/latchkey/src/stores/postgres.ts";
 import { storeConformance } from "../../../packages/latchkey-conformance/src/store-conformance.ts";
 import { emptyTables } from "../../support/empty-tables.ts";
+import { wholeShapes } from "../../support/whole-shapes.ts";
 
 const turnableClock = `
   create table business (row text);
@@ -50,6 +51,7 @@ async function migrate(url: string): Promise<void> {
   const pool = new pg.Pool({ connectionString: url, max: 1 });
   try {
     await migratePostgres(pool);
+    await pool.query(wholeShapes());
     await pool.query(turnableClock);
   } finally {
     await pool.end();

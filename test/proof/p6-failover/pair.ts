@@ -6,6 +6,7 @@ import { type PostgresConf, type PrivatePostgres, startPostgres } from "../../su
 import { type Standby, startStandby } from "../../support/standby.ts";
 import { startProxy, type TcpProxy } from "../../support/tcp-proxy.ts";
 import { until } from "../../support/until.ts";
+import { wholeShapes } from "../../support/whole-shapes.ts";
 import { tables } from "./work.ts";
 
 export interface PairOptions {
@@ -116,6 +117,7 @@ export async function prepare(server: PrivatePostgres): Promise<void> {
   const pool = new pg.Pool({ connectionString: server.url, max: 1 });
   try {
     await migratePostgres(pool);
+    await pool.query(wholeShapes());
     await pool.query(tables);
   } finally {
     await pool.end();

@@ -5,6 +5,7 @@ import { migratePostgres } from "../../../packages/latchkey/src/stores/postgres.
 import type { PostgresVersion } from "../../support/postgres-binaries.ts";
 import { type PrivatePostgres, startPostgres } from "../../support/private-postgres.ts";
 import { scratchDirectory } from "../../support/scratch.ts";
+import { wholeShapes } from "../../support/whole-shapes.ts";
 import { drawFrom, seedOf } from "../harness/seeded.ts";
 import { type Downstream, openDownstream } from "./downstream.ts";
 import type { Plant } from "./plants.ts";
@@ -44,6 +45,7 @@ export async function openArena(settings: ArenaSettings): Promise<Arena> {
   const postgres = await startPostgres({ version: settings.version, conf });
   const pool = new pg.Pool({ ...postgres.connection, max: 1 });
   await migratePostgres(pool);
+  await pool.query(wholeShapes());
   await pool.query(tables);
   await pool.end();
   const downstream = await openDownstream(drawFrom(seedOf(settings.seed, 1)));

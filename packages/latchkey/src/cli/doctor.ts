@@ -20,9 +20,9 @@ import { type DatabaseValues, type EndablePool, openPool } from "./with-store.ts
 const help = `Usage: latchkey doctor [options]
 
 Checks the database with Latchkey's tables, and says what to do about each problem: connection, privileges, row-level security,
-migrations, clock, isolation, read-only defaults, the sequence behind the outbox, vacuum, poolers. With --config also the
-pool's options, and leases compared with the duration of attempts; for a Redis store its eviction policy and persistence.
-Changes nothing.
+migrations, clock, isolation, read-only defaults, the sequence behind the outbox, vacuum, the columns of the newest records,
+poolers. With --config also the pool's options, and leases compared with the duration of attempts; for a Redis store its
+eviction policy and persistence. Changes nothing.
 
   --config <file>       check the store of the service's config
 ${databaseHelp}

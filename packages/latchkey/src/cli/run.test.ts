@@ -124,11 +124,11 @@ describe("migrate", () => {
     const first = await latchkey(["migrate"], url);
     expect(first).toEqual({
       exitCode: 0,
-      out: 'Schema "latchkey" is now at version 7: applied 0001_records, 0002_messages, 0003_names, 0004_audit_age, 0005_summaries, 0006_traces, 0007_facts.',
+      out: 'Schema "latchkey" is now at version 8: applied 0001_records, 0002_messages, 0003_names, 0004_audit_age, 0005_summaries, 0006_traces, 0007_facts, 0008_short_check.',
       errors: "",
     });
     const again = await latchkey(["migrate"], url);
-    expect(again).toMatchObject({ exitCode: 0, out: 'Schema "latchkey" is already at version 7.' });
+    expect(again).toMatchObject({ exitCode: 0, out: 'Schema "latchkey" is already at version 8.' });
     const pool = new pg.Pool({ connectionString: database.url });
     await postgresStore({ pool }).verify();
     await pool.end();
@@ -148,8 +148,9 @@ describe("migrate", () => {
         "0005_summaries",
         "0006_traces",
         "0007_facts",
+        "0008_short_check",
       ],
-      version: 7,
+      version: 8,
     });
   });
 

@@ -5,6 +5,7 @@ import { openPool } from "../../../../test/postgres/harness.ts";
 import { onRelease } from "../../../../test/support/resources.ts";
 import { freshDatabase } from "../../../../test/support/shared-postgres.ts";
 import { until } from "../../../../test/support/until.ts";
+import { createLatchkey } from "../index.ts";
 import { readMigrations } from "./migrate-postgres.ts";
 import { schemaVersion } from "./postgres/settings.ts";
 import { migratePostgres, migratePostgresSql, postgresStore } from "./postgres.ts";
@@ -45,10 +46,11 @@ describe("migratePostgres", () => {
         "0005_summaries",
         "0006_traces",
         "0007_facts",
+        "0008_short_check",
       ],
-      version: 7,
+      version: 8,
     });
-    expect(await migratePostgres(pool)).toEqual({ schema: "latchkey", applied: [], version: 7 });
+    expect(await migratePostgres(pool)).toEqual({ schema: "latchkey", applied: [], version: 8 });
     const { rows } = await pool.query("select version, name from latchkey.migrations");
     expect(rows).toEqual([
       { version: 1, name: "0001_records" },
@@ -58,6 +60,7 @@ describe("migratePostgres", () => {
       { version: 5, name: "0005_summaries" },
       { version: 6, name: "0006_traces" },
       { version: 7, name: "0007_facts" },
+      { version: 8, name: "0008_short_check" },
     ]);
     await pool.end();
   });
@@ -186,5 +189,90 @@ describe("migratePostgresSql", () => {
 
   test("a schema whose name is not plain is refused", () => {
     expect(() => migratePostgresSql({ schema: 'x"; drop schema public' })).toThrow(TypeError);
+  });
+});
+
+describe("migration 8, the short check", () => {
+  /** A database as version 7 left it. */
+  async function atVersion7(): Promise<string> {
+    const url = await emptyDatabase();
+    const client = new pg.Client({ connectionString: url });
+    await client.connect();
+    const table =
+      "version integer primary key, name text not null, applied_at timestamptz not null default now()";
+    await client.query(`create schema latchkey; create table latchkey.migrations (${table})`);
+    for (const { version, name, sql } of readMigrations().slice(0, 7)) {
+      await client.query(sql.replaceAll(':"schema"', "latchkey"));
+      await client.query("insert into latchkey.migrations (version, name) values ($1, $2)", [version, name]);
+    }
+    await client.end();
+    return url;
+  }
+
+  /** One row of each shape that the check of version 7 takes. */
+  const everyShape = `
+    do $$
+    declare
+      s text;
+      bits int;
+    begin
+      foreach s in array '{pending,in_progress,completed,failed,retryable,unknown,expired,done}'::text[] loop
+        for bits in 0..63 loop
+          begin
+            insert into latchkey.records (tenant, scope, key, id, operation, state, fingerprint_version, fingerprint, attempt,
+              token, created_at, answer, finished_at, expires_at, forget_at, reconcile_after, input)
+            values ('t', s, bits::text, gen_random_uuid(), 'o', s, 1, '', 1, gen_random_uuid(), now(),
+              case when bits & 1 > 0 then ''::bytea end, case when bits & 2 > 0 then now() end,
+              case when bits & 4 > 0 then now() end, case when bits & 8 > 0 then now() end,
+              case when bits & 16 > 0 then now() end, case when bits & 32 > 0 then ''::bytea end);
+          exception when check_violation then null;
+          end;
+        end loop;
+      end loop;
+    end $$`;
+
+  test("every row of version 7 passes, so that none is read", async () => {
+    const pool = openPool(await atVersion7(), { max: 1 });
+    await pool.query(everyShape);
+    const scans = async () => {
+      await pool.query("select pg_stat_force_next_flush()");
+      const { rows } = await pool.query(
+        "select pg_stat_get_numscans('latchkey.records'::regclass)::int as scans",
+      );
+      return rows[0]?.scans;
+    };
+    const before = await scans();
+    expect((await migratePostgres(pool)).applied).toEqual(["0008_short_check"]);
+    expect(await scans()).toBe(before);
+    const written = await pool.query("update latchkey.records set attempt = attempt + 1");
+    expect(
+      written.rowCount,
+      "pending 2, in_progress 2, completed 1, failed 2, retryable 4, unknown 4, expired 2",
+    ).toBe(17);
+    await pool.query("alter table latchkey.records validate constraint records_state");
+    await pool.end();
+  });
+
+  test("processes that run go on", async () => {
+    const url = await atVersion7();
+    const pool = openPool(url, { max: 2 });
+    const store = postgresStore({ pool });
+    const latchkey = createLatchkey({ store });
+    const pay = latchkey.operation("pay", { writes: "none" });
+    const book = latchkey.operation("book", { execution: "lease" });
+    const serve = async (key: string) => {
+      for (const operation of [pay, book]) {
+        const run = () => latchkey.run(operation, { tenant: "t", key, input: null }, async () => key);
+        expect(await run()).toMatchObject({ kind: "executed", value: key });
+        expect(await run()).toMatchObject({ kind: "replay", value: key });
+      }
+    };
+    // Often enough that connections have prepared their statements.
+    for (const round of [1, 2, 3, 4, 5, 6]) await serve(`before-${round}`);
+    const migrator = openPool(url, { max: 1 });
+    expect((await migratePostgres(migrator)).version).toBe(schemaVersion);
+    for (const round of [1, 2, 3, 4, 5, 6]) await serve(`after-${round}`);
+    await store.close();
+    await Promise.all([pool.end(), migrator.end()]);
   });
 });

@@ -5,6 +5,7 @@ import { emptyTables } from "../../../../test/support/empty-tables.ts";
 import { readyPglite } from "../../../../test/support/ready-pglite.ts";
 import { isThorough } from "../../../../test/support/thorough.ts";
 import { deferred, signal } from "../../../../test/support/until.ts";
+import { wholeShapes } from "../../../../test/support/whole-shapes.ts";
 import { storeConformance } from "../../../latchkey-conformance/src/store-conformance.ts";
 import { createLatchkey } from "../index.ts";
 import { migratePglite, type PgliteTx, pgliteStore } from "./pglite.ts";
@@ -40,6 +41,7 @@ let database: PGlite;
 beforeAll(async () => {
   database = await readyPglite();
   await migratePglite(database);
+  await database.exec(wholeShapes());
   await database.exec(turnableClock);
 });
 

@@ -18,6 +18,8 @@ import {
   migratedDatabase,
   openPool,
 } from "../../../../test/postgres/harness.ts";
+import { onlyShortCheck } from "../../../../test/support/whole-shapes.ts";
+import { sql } from "./postgres/sql/texts.ts";
 import { migratePostgres, postgresStore } from "./postgres.ts";
 
 describe("on a database", () => {
@@ -394,64 +396,90 @@ describe("on a database", () => {
 
   const columns = ["answer", "finished_at", "expires_at", "forget_at", "reconcile_after", "input"] as const;
 
-  /** For each state which of the six columns have a value: t always, f never, _ as it comes. */
+  /** For each state which of the six columns have a value: t always, f never, _ as it comes; and which the table's check wants. */
   const shapes = {
-    pending: "fftff_",
-    in_progress: "fftff_",
-    completed: "ttttff",
-    failed: "_tttff",
-    retryable: "ffff__",
-    unknown: "ffff__",
-    expired: "ft_tff",
-    "in-progress": "",
-    done: "",
-    "": "",
-  };
+    pending: ["fftff_", "___f__"],
+    in_progress: ["fftff_", "___f__"],
+    completed: ["ttttff", "t__t__"],
+    failed: ["_tttff", "___t__"],
+    retryable: ["ffff__", "___f__"],
+    unknown: ["ffff__", "___f__"],
+    expired: ["ft_tff", "f__t__"],
+    "in-progress": ["", ""],
+    done: ["", ""],
+    "": ["", ""],
+  } as const;
+
+  const fits = (text: string, shape: string) =>
+    shape !== "" && new RegExp(`^${shape.replaceAll("_", ".")}$`).test(text);
 
   test.each(Object.entries(shapes))(
-    "a record that is %j has the columns of its state: %j",
-    async (state, shape) => {
+    "of a record that is %j, columns that do not fit are refused by the table or found by doctor: %j",
+    async (state, [shape, check]) => {
       const { pool } = await setUp();
+      await pool.query(onlyShortCheck);
+      const client = await pool.connect();
       const bytes = "'\\x00'";
       const filled = [bytes, ...Array.from({ length: 4 }, () => "now()"), bytes];
-      const taken: string[] = [];
-      const allowed: string[] = [];
+      const found: Record<string, string> = {};
+      const wanted: Record<string, string> = {};
       for (let bits = 0; bits < 2 ** columns.length; bits++) {
         const has = columns.map((_, index) => (bits & (1 << index)) !== 0);
         const values = has.map((present, index) => (present ? filled[index] : "null"));
         const text = has.map((present) => (present ? "t" : "f")).join("");
-        if (shape !== "" && new RegExp(`^${shape.replaceAll("_", ".")}$`).test(text)) allowed.push(text);
+        wanted[text] = fits(text, shape) ? "fits" : fits(text, check) ? "found" : "refused";
         const insert = `insert into latchkey.records (tenant, scope, key, id, operation, state, fingerprint_version,
           fingerprint, attempt, token, created_at, ${columns.join(", ")})
         values ('t', 's', $1, gen_random_uuid(), 'o', $2, 1, '\\x00', 1, gen_random_uuid(), now(), ${values.join(", ")})`;
-        await pool.query(insert, [text, state]).then(
-          () => taken.push(text),
-          (error: { code?: string }) => expect(error.code).toBe("23514"),
-        );
+        await client.query("begin");
+        try {
+          await client.query(insert, [text, state]);
+          const { rows } = await client.query(sql.examineShapes);
+          expect(rows[0]?.looked_at).toBe(1);
+          found[text] = rows[0]?.wrong === 0 ? "fits" : "found";
+        } catch (error) {
+          expect(error).toMatchObject({ code: "23514", constraint: "records_state" });
+          found[text] = "refused";
+        }
+        await client.query("rollback");
       }
-      expect(taken).toEqual(allowed);
+      expect(found).toEqual(wanted);
+      client.release();
       await pool.end();
     },
   );
 
-  test("illegal states and shapes are impossible in the table itself", async () => {
+  test.each([
+    ["state = 'finished'", "refused"],
+    ["answer = null", "refused"],
+    ["state = 'in_progress'", "refused"],
+    ["state = 'retryable'", "refused"],
+    ["forget_at = null", "refused"],
+    ["state = 'expired'", "refused"],
+    ["forget_at = expires_at - interval '1 second'", "found"],
+    ["reconcile_after = now()", "found"],
+    ["input = '\\x00'", "found"],
+    ["finished_at = null", "found"],
+    ["expires_at = null", "found"],
+    ["attempt = -1", "found"],
+    ["reconcile_tries = 2", "fits"],
+  ])("a completed record with %s: %s", async (change, verdict) => {
     const { pool } = await setUp();
+    const update = `update latchkey.records set ${change}`;
     const store = postgresStore({ pool });
-    const life = newLife(newKey());
-    await writing(store, life);
-    for (const change of [
-      "state = 'finished'",
-      "answer = null",
-      "state = 'in_progress'",
-      "state = 'retryable'",
-      "forget_at = expires_at - interval '1 second'",
-      "reconcile_after = now()",
-      "attempt = -1",
-    ]) {
-      await expect(pool.query(`update latchkey.records set ${change}`), change).rejects.toMatchObject({
-        code: "23514",
-      });
+    await writing(store, newLife(newKey()));
+    const whole = pool.query(update);
+    if (verdict === "fits") await whole;
+    else await expect(whole, "no test could have written it").rejects.toMatchObject({ code: "23514" });
+    await pool.query(onlyShortCheck);
+    if (verdict === "refused") {
+      await expect(pool.query(update)).rejects.toMatchObject({ constraint: "records_state" });
+    } else {
+      await pool.query(update);
+      const { rows } = await pool.query(sql.examineShapes);
+      expect(rows).toMatchObject([{ looked_at: 1, wrong: verdict === "found" ? 1 : 0 }]);
     }
+    await store.close();
     await pool.end();
   });
 });

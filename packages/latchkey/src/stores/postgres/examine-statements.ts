@@ -11,6 +11,7 @@ export function examineStatements(names: SqlNames) {
     suitability: statement("suitability", sql.suitability, names),
     version: statement("examine_version", sql.examineVersion, names),
     vacuum: statement("examine_vacuum", sql.examineVacuum, names),
+    shapes: statement("examine_shapes", sql.examineShapes, names),
     durations: statement("examine_durations", sql.examineDurations, names),
   };
 }

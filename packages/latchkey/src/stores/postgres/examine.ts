@@ -58,6 +58,7 @@ export async function examinePostgres(
   await add("clock", () => clockDifference(parts));
   await add("sequence", () => sequence(parts));
   await add("vacuum", () => vacuum(parts));
+  await add("records", () => shapes(parts));
   await add("leases", () => leaseFindings(parts, leases));
   return found;
 }
@@ -229,6 +230,22 @@ async function vacuum({ executor, statements, names: sql, schema }: ExamineParts
     return warning("vacuum", `More rows are dead than alive: ${counts}.`, remedy);
   }
   return ok("vacuum", hasAutovacuum ? "Autovacuum is on and keeps up." : "There are few dead rows.");
+}
+
+/** Most of what a record's columns must be is not in the table's check, which is short because every write pays for it. */
+async function shapes({ executor, statements, schema }: ExamineParts): Promise<Finding> {
+  const row = onlyRow(await executor.read(statements.shapes.bind({})));
+  const [lookedAt, wrong] = [numberOf(row, "looked_at"), numberOf(row, "wrong")];
+  if (wrong === 0) {
+    return ok("records", `Of the newest records (${lookedAt}) all have the columns of their state.`);
+  }
+  const message = `Of the newest records (${lookedAt}) ${wrong} have columns that do not fit their state: a retry of such a key may fail, or its record may never be removed.`;
+  const look = `select * from "${schema}".records where id = '${textOf(row, "newest_wrong")}'`;
+  return failed(
+    "records",
+    message,
+    `Look at the newest of them: ${look}. Find out what else writes to this table, because Latchkey writes no such rows; if nothing does, report it as a bug.`,
+  );
 }
 
 /** Fewer attempts have no 99th percentile. */

@@ -11,7 +11,7 @@ import { checkSuitability } from "./suitability.ts";
 import type { StatementTemplate } from "./template.ts";
 
 /** The version of the tables that this code works with: the number of the last migration. */
-export const schemaVersion = 7;
+export const schemaVersion = 8;
 
 /** The table `settings`, which the migrations have filled. The secret never changes, so it is read once. */
 export class Settings {
