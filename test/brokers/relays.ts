@@ -13,7 +13,7 @@ export interface Announced {
 }
 
 /** A latchkey in memory whose outbox is worked off by hand: `define` makes the relay on it. */
-export function relayTown(define: (latchkey: Latchkey<never>) => Effect<Announced, null>) {
+export function startRelays(define: (latchkey: Latchkey<never>) => Effect<Announced, null>) {
   let nowMs = Date.now();
   const store = memoryStore({ now: () => nowMs });
   const latchkey = createLatchkey({ store });

@@ -7,8 +7,8 @@ import { isThorough } from "../support/thorough.ts";
 import { until } from "../support/until.ts";
 import type { ConsumerSettings } from "./consumer-process.ts";
 import type { BrokerDriver, Sent } from "./driver.ts";
+import { type BrokerLab, deadWithin, finish, type Inboxes, order, startInboxes } from "./inboxes.ts";
 import { sparedBecause, survive } from "./survive.ts";
-import { type BrokerLab, deadWithin, finish, order, type Town, town } from "./town.ts";
 
 const patient = { timeoutMs: 30_000 } as const;
 /** Runs `tests` with a broker and a database, or says that they were not run. */
@@ -35,11 +35,11 @@ interface BrokerCase {
   /** Its consumers share transactions. */
   readonly batchSize?: number;
   /** With a queue and a table of its own. */
-  run(given: Town): Promise<void>;
+  run(given: Inboxes): Promise<void>;
 }
 
 /** A queue with `a`, `b` and `c` behind a message that holds a consumer's first transaction until all have come. */
-async function gathered({ publish, spawn }: Town, change: Partial<ConsumerSettings>, last: Sent) {
+async function gathered({ publish, spawn }: Inboxes, change: Partial<ConsumerSettings>, last: Sent) {
   await publish([order("gate", "wait"), order("a"), order("b"), last]);
   const worker = await spawn(change);
   for (const name of ["gate", "a", "b", "c"]) await worker.line((line) => line.read === name, 30_000);
@@ -49,7 +49,7 @@ async function gathered({ publish, spawn }: Town, change: Partial<ConsumerSettin
 }
 
 /** Spawns a consumer after each that a message kills, until that message is dead. Returns the last one. */
-async function untilDead({ spawn, dead }: Town, first: WorkerProcess): Promise<WorkerProcess> {
+async function untilDead({ spawn, dead }: Inboxes, first: WorkerProcess): Promise<WorkerProcess> {
   let worker = first;
   for (let deaths = 0; (await dead()).length === 0; ) {
     const died = await Promise.race([worker.exited.then(() => true), deadWithin(dead)]);
@@ -251,9 +251,11 @@ export function brokerFaults(driver: BrokerDriver, more: (lab: () => BrokerLab) 
       const because = sparedBecause(driver, name);
       const body = async ({ skip }: TestContext) => {
         if (because !== undefined) return skip(because);
-        if (driver.parallel !== true) return run(await town(driver, lab(), batchSize));
+        if (driver.parallel !== true) return run(await startInboxes(driver, lab(), batchSize));
         const databaseUrl = await migratedDatabase();
-        await run(await town(driver, { ...lab(), databaseUrl, pool: openPool(databaseUrl) }, batchSize));
+        await run(
+          await startInboxes(driver, { ...lab(), databaseUrl, pool: openPool(databaseUrl) }, batchSize),
+        );
       };
       (driver.parallel === true ? test.concurrent : test)(name, body);
     }

@@ -7,7 +7,7 @@ import type { WorkerProcess } from "../support/processes.ts";
 import { isProof, isThorough } from "../support/thorough.ts";
 import { until } from "../support/until.ts";
 import type { BrokerDriver } from "./driver.ts";
-import { order, type Town } from "./town.ts";
+import { type Inboxes, order } from "./inboxes.ts";
 
 /** How much goes through, and what befalls it meanwhile, at moments that the seed draws. */
 const usualVolume = isProof
@@ -22,18 +22,18 @@ export function sparedBecause({ spared = [] }: BrokerDriver, what: string): stri
   return spared.find(({ words }) => what.includes(words))?.because;
 }
 
-export async function survive(given: Town): Promise<void> {
+export async function survive(given: Inboxes): Promise<void> {
   const seed = BigInt(process.env.LATCHKEY_SEED ?? `0x${randomBytes(8).toString("hex")}`);
   const beganMs = performance.now();
-  const told = await underChaos(given, seed).catch((cause: unknown) => {
+  const outcome = await underChaos(given, seed).catch((cause: unknown) => {
     throw new Error(`LATCHKEY_SEED=${seed}: ${String(cause)}`, { cause });
   });
   const tookSeconds = ((performance.now() - beganMs) / 1_000).toFixed(0);
   if (isProof)
-    console.info(JSON.stringify({ ...volumeOf(given.driver), seed: String(seed), ...told, tookSeconds }));
+    console.info(JSON.stringify({ ...volumeOf(given.driver), seed: String(seed), ...outcome, tookSeconds }));
 }
 
-async function underChaos({ publish, spawn, rows, driver, broker, left, wrote }: Town, seed: bigint) {
+async function underChaos({ publish, spawn, rows, driver, broker, left, wrote }: Inboxes, seed: bigint) {
   const draw = drawFrom(seed);
   const { messages, kills, restarts, limitMs } = volumeOf(driver);
   const names = Array.from({ length: messages }, (_, index) => `order-${index}`);
@@ -80,8 +80,8 @@ async function underChaos({ publish, spawn, rows, driver, broker, left, wrote }:
 /** Until all is acknowledged, also what a consumer gives back when it stops. */
 async function drain(
   workers: readonly WorkerProcess[],
-  spawn: Town["spawn"],
-  left: Town["left"],
+  spawn: Inboxes["spawn"],
+  left: Inboxes["left"],
   limitMs: number,
 ) {
   let running = workers;

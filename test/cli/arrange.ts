@@ -18,20 +18,20 @@ import { freshDatabase } from "../support/shared-postgres.ts";
 const repository = join(import.meta.dirname, "../..");
 const { random, clock } = systemPorts;
 
-export interface Said {
+export interface CommandOutput {
   readonly exitCode: number;
   readonly out: string;
   readonly errors: string;
 }
 
-export function latchkey(url: string, ...args: readonly string[]): Promise<Said> {
+export function latchkey(url: string, ...args: readonly string[]): Promise<CommandOutput> {
   return latchkeyUnder({ DATABASE_URL: url }, ...args);
 }
 
 export async function latchkeyUnder(
   env: Readonly<Record<string, string>>,
   ...args: readonly string[]
-): Promise<Said> {
+): Promise<CommandOutput> {
   const out: string[] = [];
   const errors: string[] = [];
   const exitCode = await run({

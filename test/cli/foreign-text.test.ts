@@ -4,7 +4,16 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { createLatchkey, type Message } from "../../packages/latchkey/src/index.ts";
 import { createInbox } from "../../packages/latchkey/src/messages/inbox.ts";
 import { systemPorts } from "../../packages/latchkey/src/ports.ts";
-import { begin, bytes, endInDoubt, latchkey, openPlace, ownerOf, type Place, type Said } from "./arrange.ts";
+import {
+  begin,
+  bytes,
+  type CommandOutput,
+  endInDoubt,
+  latchkey,
+  openPlace,
+  ownerOf,
+  type Place,
+} from "./arrange.ts";
 
 const hostile = "\u001b[2J\u009b31m\u202e\u2066\u2028\u0007\u200b\r\nforged line";
 const operation = `pay ${hostile}`;
@@ -19,7 +28,7 @@ afterAll(() => place.close());
 const cli = (...args: readonly string[]) => latchkey(place.url, ...args);
 const signed = ["--operator", `ada ${hostile}`, "--reason", `because ${hostile}`];
 
-function expectPlain({ out, errors }: Said, from: string): void {
+function expectPlain({ out, errors }: CommandOutput, from: string): void {
   for (const text of [out, errors]) {
     expect(text.match(/(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/u)?.[0], from).toBe(undefined);
     expect(text, from).not.toMatch(/^forged line/mu);
@@ -51,9 +60,9 @@ test("records", async () => {
   ];
   for (const call of calls) {
     for (const more of [[], ["--json"]]) {
-      const said = await cli(...call, ...more);
-      expectPlain(said, `${call.slice(0, 2)} ${more}`);
-      expect(said.out + said.errors, `${call.slice(0, 2)} ${more}`).not.toBe("");
+      const output = await cli(...call, ...more);
+      expectPlain(output, `${call.slice(0, 2)} ${more}`);
+      expect(output.out + output.errors, `${call.slice(0, 2)} ${more}`).not.toBe("");
     }
   }
   expect((await cli("inspect", id)).out).toContain("\\u001b[2J");
@@ -129,9 +138,9 @@ test("wrong calls", async () => {
     ["worker", "--config", hostile],
     ["list", "--dead", "--messages", "--config", hostile],
   ]) {
-    const said = await cli(...call);
-    expectPlain(said, call.join(" ").slice(0, 20));
-    expect([call[0], said.exitCode]).not.toEqual([call[0], 0]);
+    const output = await cli(...call);
+    expectPlain(output, call.join(" ").slice(0, 20));
+    expect([call[0], output.exitCode]).not.toEqual([call[0], 0]);
   }
 });
 
@@ -147,9 +156,9 @@ test("the words of a server that is no database", async () => {
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   try {
     const { port } = server.address() as { port: number };
-    const said = await latchkey(`postgres://u@127.0.0.1:${port}/db?sslmode=disable`, "list");
-    expectPlain(said, "list");
-    expect([said.exitCode, said.errors]).toEqual([1, expect.stringContaining("\\u001b[2J")]);
+    const output = await latchkey(`postgres://u@127.0.0.1:${port}/db?sslmode=disable`, "list");
+    expectPlain(output, "list");
+    expect([output.exitCode, output.errors]).toEqual([1, expect.stringContaining("\\u001b[2J")]);
   } finally {
     server.close();
   }

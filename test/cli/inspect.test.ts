@@ -283,8 +283,8 @@ test("finds a record by its id and by a downstream key", async () => {
   expect(there.out, "what may be done is done where one has looked").toContain(
     `latchkey settle --not-executed --schema latchkey --operator <you> --reason <why> ${id}`,
   );
-  const nobody = "019f0c3a-7f00-7000-8000-000000000001";
-  expect(await latchkey(place.url, "inspect", nobody)).toMatchObject({ exitCode: 3 });
+  const unknownId = "019f0c3a-7f00-7000-8000-000000000001";
+  expect(await latchkey(place.url, "inspect", unknownId)).toMatchObject({ exitCode: 3 });
 });
 
 test("says of a key whose transaction runs that it is running now", async () => {

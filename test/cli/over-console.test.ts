@@ -172,8 +172,8 @@ describe("what is wrong is said", () => {
 
   test("no address, nobody there, and a server that is no console", async () => {
     expect(await at("console")).toMatchObject({ exitCode: 2 });
-    const nobody = await at("http://127.0.0.1:1/console#token=t");
-    expect(nobody).toMatchObject({ exitCode: 1, errors: expect.stringContaining("does not answer") });
+    const unreachable = await at("http://127.0.0.1:1/console#token=t");
+    expect(unreachable).toMatchObject({ exitCode: 1, errors: expect.stringContaining("does not answer") });
     const other = await listen(
       createServer((_, res) => void res.end("hello")).listeners("request")[0] as never,
     );

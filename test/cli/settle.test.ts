@@ -291,8 +291,8 @@ describe("asked twice", () => {
     const again = await settle(key, ...args, ...signed);
     expect(again).toMatchObject({ exitCode: 0, out: expect.stringContaining("Already settled like this") });
     expect(await settle(key, ...others, ...signed)).toMatchObject({ exitCode: 4 });
-    const somebody = ["--operator", "bob", "--reason", "Looked it up"];
-    expect(await settle(key, ...args, ...somebody)).toMatchObject({ exitCode: 4 });
+    const signature = ["--operator", "bob", "--reason", "Looked it up"];
+    expect(await settle(key, ...args, ...signature)).toMatchObject({ exitCode: 4 });
     expect(await audit(key)).toHaveLength(1);
   });
 

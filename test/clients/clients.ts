@@ -14,7 +14,7 @@ import { stripeAt } from "./settings/stripe.ts";
 import { retryAgent } from "./settings/undici.ts";
 
 /** One thing that a user wants: every attempt at it carries the same. */
-export interface Wish {
+export interface Intention {
   readonly port: number;
   readonly tenant: string;
   readonly key: string;
@@ -35,15 +35,15 @@ export interface Client {
   readonly policy: "ietf" | "stripe";
   /** Its users take an answer for a success. */
   readonly answersAreResults: boolean;
-  send(wish: Wish): Promise<Answer>;
+  send(wish: Intention): Promise<Answer>;
 }
 
 /** Its body may be anything, stripe-node's forms included. */
 const path = "/slow-tx";
-const urlOf = ({ port }: Wish) => `http://127.0.0.1:${port}${path}`;
-const orderOf = ({ item }: Wish) => ({ item, amount: 1 });
-const headersOf = ({ tenant, key }: Wish) => ({ "X-Tenant": tenant, "Idempotency-Key": key });
-const jsonOf = (wish: Wish) => ({
+const urlOf = ({ port }: Intention) => `http://127.0.0.1:${port}${path}`;
+const orderOf = ({ item }: Intention) => ({ item, amount: 1 });
+const headersOf = ({ tenant, key }: Intention) => ({ "X-Tenant": tenant, "Idempotency-Key": key });
+const jsonOf = (wish: Intention) => ({
   method: "POST",
   headers: { ...headersOf(wish), "Content-Type": "application/json" },
   body: JSON.stringify(orderOf(wish)),
@@ -120,7 +120,7 @@ function withAxiosRetry() {
   return api;
 }
 
-async function sendWithAxios(api: ReturnType<typeof axios.create>, wish: Wish): Promise<Answer> {
+async function sendWithAxios(api: ReturnType<typeof axios.create>, wish: Intention): Promise<Answer> {
   const limits = wish.timeoutMs === null ? {} : { timeout: wish.timeoutMs };
   const { status, data } = await api.post(urlOf(wish), orderOf(wish), {
     headers: headersOf(wish),
@@ -129,29 +129,29 @@ async function sendWithAxios(api: ReturnType<typeof axios.create>, wish: Wish): 
   return { status, body: data };
 }
 
-async function sendWithGot(api: typeof got, wish: Wish): Promise<Answer> {
+async function sendWithGot(api: typeof got, wish: Intention): Promise<Answer> {
   const limits = wish.timeoutMs === null ? {} : { timeout: { request: wish.timeoutMs } };
   const answer = await api.post(urlOf(wish), { json: orderOf(wish), headers: headersOf(wish), ...limits });
   return { status: answer.statusCode, body: JSON.parse(answer.body) };
 }
 
-async function sendWithKy(api: typeof ky, wish: Wish): Promise<Answer> {
+async function sendWithKy(api: typeof ky, wish: Intention): Promise<Answer> {
   const limits = wish.timeoutMs === null ? {} : { timeout: wish.timeoutMs };
   const answer = await api.post(urlOf(wish), { json: orderOf(wish), headers: headersOf(wish), ...limits });
   return { status: answer.status, body: await answer.json() };
 }
 
-function agentOf({ timeoutMs }: Wish): Agent {
+function agentOf({ timeoutMs }: Intention): Agent {
   return new Agent(timeoutMs === null ? {} : { headersTimeout: timeoutMs });
 }
 
-async function sendWithUndici(dispatcher: Dispatcher, wish: Wish): Promise<Answer> {
+async function sendWithUndici(dispatcher: Dispatcher, wish: Intention): Promise<Answer> {
   const { method: _, ...sent } = jsonOf(wish);
   const { statusCode, body } = await request(urlOf(wish), { ...sent, method: "POST", dispatcher });
   return { status: statusCode, body: await body.json() };
 }
 
-async function sendWithStripe(wish: Wish, options: { maxNetworkRetries?: number }): Promise<Answer> {
+async function sendWithStripe(wish: Intention, options: { maxNetworkRetries?: number }): Promise<Answer> {
   const body = await stripeAt("127.0.0.1", wish.port).rawRequest("POST", path, orderOf(wish), {
     ...options,
     idempotencyKey: wish.key,
@@ -161,7 +161,7 @@ async function sendWithStripe(wish: Wish, options: { maxNetworkRetries?: number 
   return { status: body.lastResponse.statusCode, body };
 }
 
-async function sendWithOpenai(wish: Wish): Promise<Answer> {
+async function sendWithOpenai(wish: Intention): Promise<Answer> {
   const api = openaiAt(`http://127.0.0.1:${wish.port}`);
   const limits = wish.timeoutMs === null ? {} : { timeout: wish.timeoutMs };
   const sent = api.post<unknown>(path, { body: orderOf(wish), headers: headersOf(wish), ...limits });

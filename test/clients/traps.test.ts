@@ -17,7 +17,7 @@ interface App extends Listening {
   /** `POST /orders` has been started. */
   readonly started: Promise<void>;
   /** Lets the handler of `POST /orders` go on. */
-  letGo(): void;
+  release(): void;
   orders(): number;
 }
 
@@ -37,7 +37,7 @@ async function openApp(policy: Policy = stripe, settings: HttpSettings<Request> 
   const orders = latchkey.operation("orders", { execution: "transaction", key: "required" });
   const lost = latchkey.operation("lost", { execution: "lease" });
   const started = deferred();
-  const goOn = deferred();
+  const released = deferred();
   const server = express();
   server.use(express.json({ verify: keepRawBody }), express.urlencoded({ verify: keepRawBody }));
   server.post(
@@ -45,7 +45,7 @@ async function openApp(policy: Policy = stripe, settings: HttpSettings<Request> 
     protect(orders, async (_req, res, { tx }) => {
       tx.insert("orders", { id: 1 });
       started.resolve();
-      await goOn.promise;
+      await released.promise;
       res.status(201).json({ id: "order-1" });
     }),
   );
@@ -58,7 +58,7 @@ async function openApp(policy: Policy = stripe, settings: HttpSettings<Request> 
     ...listening,
     port: Number(new URL(listening.url).port),
     started: started.promise,
-    letGo: () => goOn.resolve(),
+    release: () => released.resolve(),
     orders: () => store.rows("orders").length,
   };
   apps.push(app);
@@ -73,7 +73,7 @@ describe("stripe-node", () => {
 
   test("without a key of its user's it makes one, which all its attempts carry", async () => {
     const app = await openApp();
-    app.letGo();
+    app.release();
     const wire = await openWire(app.port);
     const answer = wire.proxy.holdReplyWhen(() => true);
     const created = stripeAt("127.0.0.1", wire.port).rawRequest("POST", "/orders", order);
@@ -91,7 +91,7 @@ describe("stripe-node", () => {
     const first = submit(app, order);
     await app.started;
     expect(await submit(app, order)).toMatchObject({ code: "in-progress", status: 409 });
-    app.letGo();
+    app.release();
     expect(await first).toMatchObject({ id: "order-1" });
     expect(await submit(app, { item: "pen" })).toMatchObject({ code: "key-misuse", status: 400 });
     expect(app.orders()).toBe(1);
@@ -108,7 +108,7 @@ describe("stripe-node", () => {
       rawType: "invalid_request_error",
     };
     await expect(submit(app, order)).rejects.toMatchObject(inProgress);
-    app.letGo();
+    app.release();
     await first;
     const misuse = { type: "StripeIdempotencyError", statusCode: 400, code: "key-misuse" };
     await expect(submit(app, { item: "pen" })).rejects.toMatchObject(misuse);
@@ -172,7 +172,7 @@ test("below fetch, undici's RetryAgent cannot send a body again, and a TypeError
     name: "TypeError",
     cause: { code: "UND_ERR_REQ_CONTENT_LENGTH_MISMATCH" },
   });
-  app.letGo();
+  app.release();
   expect((await first).status).toBe(201);
   expect(app.orders()).toBe(1);
 });

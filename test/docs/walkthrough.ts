@@ -52,10 +52,13 @@ export async function follow(text: string, databaseUrl: string): Promise<readonl
       await listen(stage, prose)
         .then(() => play(stage, block))
         .catch((cause: unknown) => {
-          const said = stage.server?.stderr() ?? "";
-          throw new Error(`line ${block.line}: ${cause instanceof Error ? cause.message : cause}\n${said}`, {
-            cause,
-          });
+          const output = stage.server?.stderr() ?? "";
+          throw new Error(
+            `line ${block.line}: ${cause instanceof Error ? cause.message : cause}\n${output}`,
+            {
+              cause,
+            },
+          );
         });
       steps.push({ line: block.line, did: block.language });
     }
@@ -257,8 +260,8 @@ function compareAnswer(answer: CurlAnswer | null, shown: string): void {
     }),
     ...(rest.length === 0 ? [] : [["body", answer.body, rest.join("\n\n")] as const]),
   ];
-  for (const [what, is, said] of expected) {
-    if (!matches(is, said)) throw new Error(`${what}: the document says ${said}, it is ${is}`);
+  for (const [what, is, output] of expected) {
+    if (!matches(is, output)) throw new Error(`${what}: the document says ${output}, it is ${is}`);
   }
   const replayed = answer.headers.has("idempotent-replayed");
   if (replayed !== shown.includes("Idempotent-Replayed")) throw new Error(`replayed: ${replayed}`);

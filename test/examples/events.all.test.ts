@@ -16,11 +16,13 @@ test("every order is shipped once, with messages sent twice, shipping killed aft
   const text = example.lines.map((line) => line.text).join("\n");
   if (/^not run: /mu.test(example.stderr())) return context.skip("a broker is missing");
   expect(code, `${text}\n${example.stderr()}`).toBe(0);
-  const told = (what: string) => Number(new RegExp(`^${what} +(\\d+)$`, "mu").exec(text)?.[1]);
-  expect([told("orders placed"), told("shipments"), told("duplicates executed")]).toEqual([120, 120, 0]);
-  expect(told("duplicates seen")).toBeGreaterThan(12);
-  expect(told("shipping killed")).toBeGreaterThan(0);
-  expect(told("brokers killed")).toBe(3);
+  const countOf = (what: string) => Number(new RegExp(`^${what} +(\\d+)$`, "mu").exec(text)?.[1]);
+  expect([countOf("orders placed"), countOf("shipments"), countOf("duplicates executed")]).toEqual([
+    120, 120, 0,
+  ]);
+  expect(countOf("duplicates seen")).toBeGreaterThan(12);
+  expect(countOf("shipping killed")).toBeGreaterThan(0);
+  expect(countOf("brokers killed")).toBe(3);
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   const { rows } = await client.query("select order_id from shipments group by order_id having count(*) > 1");

@@ -148,8 +148,8 @@ describe.each(["the embedded database", "Postgres"])("on %s", (where) => {
       expect(JSON.parse(report ?? "")).toMatchObject([{ currency: "EUR", payments: expect.any(Number) }]);
       const again = await askForReport(shown);
       expect([again.status, await again.text()]).toEqual([200, report]);
-      const strangers = { authorization: "Bearer other-token" };
-      expect((await fetch(`${shown.url}${location}`, { headers: strangers })).status).toBe(404);
+      const otherToken = { authorization: "Bearer other-token" };
+      expect((await fetch(`${shown.url}${location}`, { headers: otherToken })).status).toBe(404);
 
       expect(await makeTrouble(shown)).toMatchObject({ unknown: { count: 1 }, dead: { count: 1 } });
 

@@ -47,7 +47,7 @@ export type Command =
   | { readonly do: "start"; readonly id: number; readonly services: readonly ServiceName[] };
 
 /** How a submission ended, as far as its caller can tell. */
-export type Told =
+export type RunEnd =
   | {
       readonly kind: "executed" | "replay";
       readonly status: number;
@@ -105,11 +105,11 @@ async function submit({
     principal: null,
   };
   const run = () => latchkey.executeOwned(operation, submission, order);
-  const told = await along(course, () => modes.run([...sends], run)).then(toldOf, failed);
-  tell({ done: id, told, ports: course.ports });
+  const ended = await along(course, () => modes.run([...sends], run)).then(runEndOf, failed);
+  tell({ done: id, told: ended, ports: course.ports });
 }
 
-function toldOf(result: Result): Told {
+function runEndOf(result: Result): RunEnd {
   switch (result.kind) {
     case "executed":
     case "replay": {
@@ -123,11 +123,11 @@ function toldOf(result: Result): Told {
   }
 }
 
-function failed(error: unknown): Told {
+function failed(error: unknown): RunEnd {
   return { kind: "threw", code: isLatchkeyError(error) ? error.code : String(error) };
 }
 
-async function obey(command: Command): Promise<void> {
+async function handleLine(command: Command): Promise<void> {
   switch (command.do) {
     case "submit":
       return submit(command);
@@ -154,6 +154,6 @@ await pool.query("select 1");
 await fetch(`${providerUrl}/charges?reference=none`).then((response) => response.arrayBuffer());
 tell({ ready: true });
 for await (const line of createInterface({ input: process.stdin })) {
-  void obey(JSON.parse(line) as Command);
+  void handleLine(JSON.parse(line) as Command);
 }
 process.exit();

@@ -9,7 +9,7 @@ import { type PrivatePostgres, startPostgres } from "../support/private-postgres
 import { spawnWorker, type WorkerLine, type WorkerProcess } from "../support/processes.ts";
 import { onRelease } from "../support/resources.ts";
 import { until } from "../support/until.ts";
-import type { Command, ProcessSettings, ServiceName, Told } from "./charging-process.ts";
+import type { Command, ProcessSettings, RunEnd, ServiceName } from "./charging-process.ts";
 import type { Order, Settings } from "./charging-work.ts";
 import type { StopAt } from "./stops.ts";
 
@@ -20,7 +20,7 @@ const tenant = "t";
 const patienceMs = 60_000;
 
 export interface Submitted {
-  readonly told: Told;
+  readonly told: RunEnd;
   /** The port calls it made, in order. */
   readonly ports: readonly string[];
 }
@@ -65,7 +65,7 @@ export interface Shop {
   ): Promise<ChargingProcess>;
 }
 
-export interface Town {
+export interface ChargingLab {
   readonly postgres: PrivatePostgres;
   /** What the provider has charged for this order, by its own ledger. */
   charges(order: string): readonly Charge[];
@@ -75,7 +75,7 @@ export interface Town {
 }
 
 /** Everything ends with the test file. */
-export async function openTown(): Promise<Town> {
+export async function openChargingLab(): Promise<ChargingLab> {
   const ledger = join(temporaryFolder(), "provider.jsonl");
   const provider = spawnWorker(providerScript, { env: { PROVIDER_PORT: "0", PROVIDER_LEDGER: ledger } });
   const postgres = await startPostgres({ conf: { max_connections: 400 } });
@@ -169,7 +169,7 @@ async function openProcess(settings: ProcessSettings): Promise<ChargingProcess> 
 type DistributiveOmit<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never;
 
 /** What it said to its caller, as the bytes of an answer; null: it has not answered. */
-export function answered(told: Told): Omit<Extract<Told, { readonly status: number }>, "kind"> | null {
+export function answered(told: RunEnd): Omit<Extract<RunEnd, { readonly status: number }>, "kind"> | null {
   if (told.kind !== "executed" && told.kind !== "replay") return null;
   const { status, headers, body } = told;
   return { status, headers, body };
@@ -180,7 +180,7 @@ export async function insist(
   process: ChargingProcess,
   operation: string,
   order: Order,
-): Promise<Extract<Told, { readonly kind: "executed" | "replay" | "unknown" }>> {
+): Promise<Extract<RunEnd, { readonly kind: "executed" | "replay" | "unknown" }>> {
   const ended = await until(
     async () => {
       const { told } = await process.submit(operation, order).ended;

@@ -62,9 +62,9 @@ function start(
 /** Once more, and what it says at the end. */
 async function again(database: Database, names: readonly string[]): Promise<WorkerLine> {
   const next = start(database, names);
-  const said = await next.line((line) => "answers" in line, patienceMs);
+  const answered = await next.line((line) => "answers" in line, patienceMs);
   expect(await next.exited).toEqual({ code: 0, signal: null });
-  return said;
+  return answered;
 }
 
 const kindsOf = ({ answers }: WorkerLine) => (answers as readonly { kind: string }[]).map(({ kind }) => kind);

@@ -182,7 +182,8 @@ describe("a Postgres that is killed", () => {
       await until(async () => (await notify(server, key)).status === 201, { what: `${key} is answered` });
     }
     expect(await wholePairs()).toHaveLength(keys.length);
-    const isHeard = async () => (await pairs()).every(({ order }) => receiver.effectsOf(String(order)) === 1);
-    await until(isHeard, { what: "every notice arrives, once", timeoutMs: 20_000, intervalMs: 50 });
+    const isAcknowledged = async () =>
+      (await pairs()).every(({ order }) => receiver.effectsOf(String(order)) === 1);
+    await until(isAcknowledged, { what: "every notice arrives, once", timeoutMs: 20_000, intervalMs: 50 });
   });
 });

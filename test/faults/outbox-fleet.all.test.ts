@@ -14,8 +14,8 @@ import type { WorkerProcess } from "../support/processes.ts";
 import { onRelease } from "../support/resources.ts";
 import { isProof } from "../support/thorough.ts";
 import { until } from "../support/until.ts";
+import { type Order, type OutboxLab, openOutboxLab, patienceMs, type Row } from "./outbox-lab.ts";
 import { openReceiver, type Receiver } from "./outbox-receiver.ts";
-import { type Order, openTown, patienceMs, type Row, type Town } from "./outbox-town.ts";
 import type { EffectPlan } from "./outbox-work.ts";
 
 const volume = isProof
@@ -52,25 +52,25 @@ function aggregateOf(name: string): string {
 }
 
 class Fleet {
-  readonly #town: Town;
+  readonly #lab: OutboxLab;
   readonly #dispatchers: WorkerProcess[] = [];
   killed = 0;
   /** Sends whose dispatcher died before it could hear what they gave. */
-  unheard = 0;
+  withoutHint = 0;
 
-  constructor(town: Town) {
-    this.#town = town;
+  constructor(lab: OutboxLab) {
+    this.#lab = lab;
   }
 
   add(): WorkerProcess {
-    const dispatcher = this.#town.dispatch({ batchSize });
+    const dispatcher = this.#lab.dispatch({ batchSize });
     this.#dispatchers.push(dispatcher);
     return dispatcher;
   }
 
   /** SIGKILL for one that waits for the receiver; another takes its place. */
   async killSender(): Promise<void> {
-    const { receiver } = this.#town;
+    const { receiver } = this.#lab;
     receiver.withhold();
     await this.#kill(({ pid }) => receiver.withheld().some((sent) => sent.pid === pid));
     receiver.answer();
@@ -91,18 +91,18 @@ class Fleet {
     const victim = found as WorkerProcess;
     await victim.kill("SIGKILL");
     this.killed += 1;
-    this.unheard += this.#town.receiver.withheld().filter(({ pid }) => pid === victim.pid).length;
+    this.withoutHint += this.#lab.receiver.withheld().filter(({ pid }) => pid === victim.pid).length;
     this.#dispatchers.splice(this.#dispatchers.indexOf(victim), 1);
     this.add();
   }
 
   /** For somebody who has to find out why nothing goes on. */
   async #state(): Promise<string> {
-    const rows = await this.#town.postgres.admin(
+    const rows = await this.#lab.postgres.admin(
       `select aggregatetype, state, count(*)::int, count(*) filter (where locked_until < clock_timestamp())::int as ended
         from latchkey.outbox group by 1, 2 order by 1, 2`,
     );
-    const busy = await this.#town.postgres.admin(
+    const busy = await this.#lab.postgres.admin(
       "select left(query, 60) as query, (clock_timestamp() - query_start)::text as for from pg_stat_activity where state = 'active'",
     );
     const lines = this.#dispatchers.map(({ pid, lines: all, stderr }) => ({
@@ -122,8 +122,8 @@ class Fleet {
 }
 
 /** Enqueues while what is under way is not too much, and not faster than `pace` wants. */
-async function enqueueAll(town: Town, pace: () => number): Promise<void> {
-  const { receiver, counter } = town;
+async function enqueueAll(lab: OutboxLab, pace: () => number): Promise<void> {
+  const { receiver, counter } = lab;
   for (let transaction = 0; transaction < volume.transactions; transaction++) {
     const enqueued = transaction * perTransaction;
     const isRoom = () =>
@@ -136,27 +136,27 @@ async function enqueueAll(town: Town, pace: () => number): Promise<void> {
 }
 
 /** Holds what a vacuum could remove, from now on, and says how many dead rows there are. */
-async function holdDeadRows(town: Town) {
-  const client = new pg.Client(town.postgres.connection);
+async function holdDeadRows(lab: OutboxLab) {
+  const client = new pg.Client(lab.postgres.connection);
   client.on("error", () => {});
   await client.connect();
   onRelease(() => client.end());
   const heldAt = performance.now();
   const claims = async () => {
-    const [row] = await town.postgres.admin<{ claims: number; delivered: number }>(
+    const [row] = await lab.postgres.admin<{ claims: number; delivered: number }>(
       `select sum(attempt)::int as claims, count(*) filter (where state = 'delivered')::int as delivered
         from latchkey.outbox`,
     );
     return row as { claims: number; delivered: number };
   };
   const dead = async () => {
-    await town.postgres.admin("analyze latchkey.outbox");
-    const [row] = await town.postgres.admin<{ dead: number }>(
+    await lab.postgres.admin("analyze latchkey.outbox");
+    const [row] = await lab.postgres.admin<{ dead: number }>(
       "select n_dead_tup::int as dead from pg_stat_user_tables where schemaname = 'latchkey' and relname = 'outbox'",
     );
     return Number(row?.dead);
   };
-  await town.postgres.admin("vacuum latchkey.outbox");
+  await lab.postgres.admin("vacuum latchkey.outbox");
   await client.query("begin isolation level repeatable read");
   await client.query("select count(*) from latchkey.outbox");
   const first = { ...(await claims()), dead: await dead() };
@@ -175,9 +175,9 @@ async function holdDeadRows(town: Town) {
 }
 
 /** Somebody decides on what is dead and holds up others. */
-async function redriveOrdered(town: Town): Promise<number> {
-  const { outbox } = postgresStore({ pool: town.counter.pool });
-  const dead = await town.counter.pool.query<{ id: string }>(
+async function redriveOrdered(lab: OutboxLab): Promise<number> {
+  const { outbox } = postgresStore({ pool: lab.counter.pool });
+  const dead = await lab.counter.pool.query<{ id: string }>(
     "select id::text from latchkey.outbox where state = 'dead' and ordered",
   );
   const { clock, random } = systemPorts;
@@ -188,11 +188,11 @@ async function redriveOrdered(town: Town): Promise<number> {
   return dead.rows.length;
 }
 
-async function untilAllOver(town: Town): Promise<number> {
+async function untilAllOver(lab: OutboxLab): Promise<number> {
   let redriven = 0;
   const isOver = async () => {
-    redriven += await redriveOrdered(town);
-    const { rows } = await town.counter.pool.query<{ over: number }>(
+    redriven += await redriveOrdered(lab);
+    const { rows } = await lab.counter.pool.query<{ over: number }>(
       "select count(*)::int as over from latchkey.outbox where state in ('delivered', 'dead')",
     );
     return rows[0]?.over === total;
@@ -201,26 +201,26 @@ async function untilAllOver(town: Town): Promise<number> {
   return redriven;
 }
 
-async function expectAllOnce(rows: readonly Row[], town: Town): Promise<void> {
-  const { receiver } = town;
+async function expectAllOnce(rows: readonly Row[], lab: OutboxLab): Promise<void> {
+  const { receiver } = lab;
   const names = Array.from({ length: volume.transactions }, (_, index) => ordersOf(index))
     .flat()
     .map(({ name }) => name);
   expect(rows.map(({ name }) => name).sort(), "each that was enqueued is there, once").toEqual(names.sort());
   const arrivals = Map.groupBy(receiver.arrivals, ({ name }) => name);
   for (const { name, effect, state, errorCode, key } of rows) {
-    const heard = arrivals.get(name) ?? [];
+    const received = arrivals.get(name) ?? [];
     const happened = receiver.effectsOf(name);
     const what = `${name}, ${state} ${errorCode}, has happened`;
     if (state === "delivered") expect(happened, what).toBe(1);
     else expect(happened, what).toBeLessThanOrEqual(1);
-    if (effect === "none") expect(heard.length, `${name} was sent`).toBeLessThanOrEqual(1);
+    if (effect === "none") expect(received.length, `${name} was sent`).toBeLessThanOrEqual(1);
     if (effect === "provider" || effect === "ordered") {
-      expect(new Set(heard.map(({ reference }) => reference)), `keys of ${name}`).toEqual(new Set([key]));
+      expect(new Set(received.map(({ reference }) => reference)), `keys of ${name}`).toEqual(new Set([key]));
     }
   }
   const delivered = rows.filter(({ state, effect }) => state === "delivered" && effect !== "none");
-  expect((await town.noted()).toSorted(), "`onDelivered` has been committed once for each").toEqual(
+  expect((await lab.noted()).toSorted(), "`onDelivered` has been committed once for each").toEqual(
     delivered.map(({ name }) => name).sort(),
   );
 }
@@ -239,12 +239,12 @@ function expectOrder(receiver: Receiver): void {
 
 test(`${total} effects, at least ${volume.kills} kills and ${volume.restarts} restarts: all delivered or dead, once, in order`, async () => {
   const receiver = await openReceiver();
-  const town = await openTown(plans, receiver);
-  const fleet = new Fleet(town);
+  const lab = await openOutboxLab(plans, receiver);
+  const fleet = new Fleet(lab);
   for (let count = 0; count < volume.dispatchers; count++) fleet.add();
 
   let pace = () => 1;
-  const enqueuing = enqueueAll(town, () => pace());
+  const enqueuing = enqueueAll(lab, () => pace());
   const enqueued = enqueuing.then(
     () => true,
     () => false,
@@ -254,35 +254,35 @@ test(`${total} effects, at least ${volume.kills} kills and ${volume.restarts} re
 
   for (let restart = 1; restart <= volume.restarts; restart++) {
     await arrived(40 * restart);
-    await town.postgres.kill9();
-    await town.postgres.start();
+    await lab.postgres.kill9();
+    await lab.postgres.start();
   }
-  const held = await holdDeadRows(town);
+  const held = await holdDeadRows(lab);
   let redriven = 0;
   if (isProof) pace = () => Math.min(1, held.heldMs() / volume.heldMs);
   if (isProof) {
     for (let second = 1; held.heldMs() < volume.heldMs; second++) {
       await until(() => held.heldMs() >= second * 1_000, { timeoutMs: endMs });
       await fleet.killOldest();
-      redriven += await redriveOrdered(town);
+      redriven += await redriveOrdered(lab);
     }
   } else {
     for (let kill = 1; kill <= volume.kills; kill++) {
       await arrived(40 + kill * 40);
       await fleet.killSender();
     }
-    expect(fleet.unheard, "sends that nobody heard the answer of").toBeGreaterThanOrEqual(volume.kills);
+    expect(fleet.withoutHint, "sends that nobody heard the answer of").toBeGreaterThanOrEqual(volume.kills);
   }
   expect(await enqueued).toBe(true);
   await enqueuing;
-  redriven += await untilAllOver(town);
+  redriven += await untilAllOver(lab);
 
   const since = await held.since();
-  const { noted, rows } = { noted: (await town.noted()).length, rows: await town.rows() };
+  const { noted, rows } = { noted: (await lab.noted()).length, rows: await lab.rows() };
   await fleet.stop();
-  await expectAllOnce(rows, town);
+  await expectAllOnce(rows, lab);
   expectOrder(receiver);
-  const { killed, unheard } = fleet;
+  const { killed, withoutHint } = fleet;
   expect(killed).toBeGreaterThanOrEqual(volume.kills);
   const again = rows.filter(({ sends }) => sends > 1);
   expect(again.length, "some were sent again").toBeGreaterThan(0);
@@ -293,6 +293,6 @@ test(`${total} effects, at least ${volume.kills} kills and ${volume.restarts} re
   expect(since.dead, "the transaction does hold them back").toBeGreaterThan(since.delivered);
   const dead = rows.filter(({ state }) => state === "dead").length;
   process.stdout.write(
-    `${JSON.stringify({ total, delivered: total - dead, dead, redriven, killed, unheard, sentAgain: again.length, heldMs: Math.round(held.heldMs()), since, bound })}\n`,
+    `${JSON.stringify({ total, delivered: total - dead, dead, redriven, killed, unheard: withoutHint, sentAgain: again.length, heldMs: Math.round(held.heldMs()), since, bound })}\n`,
   );
 });

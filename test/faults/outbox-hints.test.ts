@@ -3,8 +3,8 @@ import { expect, test } from "vitest";
 import type { FrontendMessage } from "../support/postgres-messages.ts";
 import { startProxy } from "../support/tcp-proxy.ts";
 import { until } from "../support/until.ts";
+import { openOutboxLab, patienceMs } from "./outbox-lab.ts";
 import { openReceiver } from "./outbox-receiver.ts";
-import { openTown, patienceMs } from "./outbox-town.ts";
 import type { EffectPlan } from "./outbox-work.ts";
 
 const polled: EffectPlan = { effect: "polled", kind: "provider" };
@@ -16,11 +16,11 @@ const isListen = ({ sql = "" }: FrontendMessage) => sql === "listen latchkey";
 
 test("polls go on while no hints arrive, and hints come back", async () => {
   const receiver = await openReceiver();
-  const town = await openTown([polled, hinted], receiver);
-  const { postgres, counter } = town;
+  const lab = await openOutboxLab([polled, hinted], receiver);
+  const { postgres, counter } = lab;
   const proxy = await startProxy({ to: { port: postgres.port } });
-  const near = town.dispatch({ plans: [polled], intervalMs: 200, databaseUrl: proxy.url(postgres.url) });
-  const far = town.dispatch({ plans: [hinted], intervalMs: foreverMs, databaseUrl: proxy.url(postgres.url) });
+  const near = lab.dispatch({ plans: [polled], intervalMs: 200, databaseUrl: proxy.url(postgres.url) });
+  const far = lab.dispatch({ plans: [hinted], intervalMs: foreverMs, databaseUrl: proxy.url(postgres.url) });
   await Promise.all([near.ready(patienceMs), far.ready(patienceMs)]);
   const listening = async () => (await postgres.admin(`select pid ${listeners}`)).length;
   await until(async () => (await listening()) === 2, { what: "both listen" });

@@ -8,9 +8,9 @@ import type { EffectKind } from "../support/downstream-ledger.ts";
 import type { WorkerLine, WorkerProcess } from "../support/processes.ts";
 import { until } from "../support/until.ts";
 import { kinds } from "./charging-work.ts";
+import { type OutboxLab, openOutboxLab, patienceMs, type Row } from "./outbox-lab.ts";
 import type { StopPoint } from "./outbox-process.ts";
 import { openReceiver, type Receiver } from "./outbox-receiver.ts";
-import { openTown, patienceMs, type Row, type Town } from "./outbox-town.ts";
 import type { EffectPlan } from "./outbox-work.ts";
 
 interface Victim {
@@ -49,7 +49,7 @@ const victims: readonly Victim[] = Object.entries(points).flatMap(([at, { noted,
   }),
 );
 
-let town: Town;
+let lab: OutboxLab;
 let receiver: Receiver;
 let survivor: WorkerProcess;
 /** What the receiver had heard when the dispatchers died. */
@@ -58,7 +58,7 @@ const rows = new Map<string, Row>();
 
 async function killAt(point: StopPoint): Promise<void> {
   const own = victims.filter((victim) => victim.point === point);
-  const process = town.dispatch({ plans: own.map(({ plan }) => plan), stopAt: point });
+  const process = lab.dispatch({ plans: own.map(({ plan }) => plan), stopAt: point });
   const stopped = (line: WorkerLine) => line.stopped === point;
   await process.line(stopped, patienceMs);
   const count = () => process.lines.filter(stopped).reduce((sum, line) => sum + Number(line.count), 0);
@@ -68,11 +68,11 @@ async function killAt(point: StopPoint): Promise<void> {
 
 beforeAll(async () => {
   receiver = await openReceiver();
-  town = await openTown(
+  lab = await openOutboxLab(
     victims.map(({ plan }) => plan),
     receiver,
   );
-  await town.counter.enqueue(
+  await lab.counter.enqueue(
     "all",
     victims.map(({ name }) => ({ effect: name, name })),
   );
@@ -83,17 +83,17 @@ beforeAll(async () => {
       receiver.arrivalsOf(name).map(({ reference }) => reference),
     );
   }
-  await town.counter.pool.query(
+  await lab.counter.pool.query(
     "update latchkey.outbox set locked_until = clock_timestamp() where state = 'claimed'",
   );
-  survivor = town.dispatch();
+  survivor = lab.dispatch();
   const isOver = ({ state }: Row) => state === "delivered" || state === "dead";
-  await until(async () => (await town.rows()).every(isOver), {
+  await until(async () => (await lab.rows()).every(isOver), {
     what: "every effect is delivered or dead",
     timeoutMs: patienceMs,
     intervalMs: 50,
   });
-  for (const row of await town.rows()) rows.set(row.name, row);
+  for (const row of await lab.rows()) rows.set(row.name, row);
 });
 
 function restOf({ point, kind }: Victim): Rest {
@@ -127,7 +127,7 @@ describe.each(Object.keys(points))("a dispatcher that is killed %s", (point) => 
     expect(new Set(keys).size, "the same key each time").toBe(Math.min(arrivals, 1));
     expect(receiver.effectsOf(name), "by the receiver's own ledger").toBe(Math.min(arrivals, 1));
     const times = plan.noted === true && state === "delivered" ? 1 : 0;
-    expect((await town.noted()).filter((noted) => noted === name)).toHaveLength(times);
+    expect((await lab.noted()).filter((noted) => noted === name)).toHaveLength(times);
   });
 });
 

@@ -3,8 +3,15 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { isCommit } from "../support/postgres-messages.ts";
 import { startProxy, type TcpProxy } from "../support/tcp-proxy.ts";
 import { until } from "../support/until.ts";
+import {
+  type Counter,
+  type Order,
+  type OutboxLab,
+  openOutboxLab,
+  patienceMs,
+  type Row,
+} from "./outbox-lab.ts";
 import { openReceiver, type Receiver } from "./outbox-receiver.ts";
-import { type Counter, type Order, openTown, patienceMs, type Row, type Town } from "./outbox-town.ts";
 import type { EffectPlan } from "./outbox-work.ts";
 
 const plans: readonly EffectPlan[] = [
@@ -23,7 +30,7 @@ const bad = {
 };
 const others = named("beside", 100);
 
-let town: Town;
+let lab: OutboxLab;
 let receiver: Receiver;
 
 function named(prefix: string, count: number): readonly Order[] {
@@ -32,16 +39,16 @@ function named(prefix: string, count: number): readonly Order[] {
 
 beforeAll(async () => {
   receiver = await openReceiver((name) => (name.startsWith(large) ? "x".repeat(3_000) : undefined));
-  town = await openTown(plans, receiver);
+  lab = await openOutboxLab(plans, receiver);
   // The bad ones are in the midst of the others, and due before most of them.
-  await town.counter.enqueue("some", [...others.slice(0, 10), ...Object.values(bad)]);
-  await town.counter.enqueue("most", others.slice(10));
+  await lab.counter.enqueue("some", [...others.slice(0, 10), ...Object.values(bad)]);
+  await lab.counter.enqueue("most", others.slice(10));
   await spoil();
-  await town.dispatch({ intervalMs: 100 }).ready(patienceMs);
+  await lab.dispatch({ intervalMs: 100 }).ready(patienceMs);
 });
 
 async function spoil(): Promise<void> {
-  const { pool } = town.counter;
+  const { pool } = lab.counter;
   const idOf = async ({ name }: Order) => {
     const { rows } = await pool.query<{ id: string }>(
       "select id::text from latchkey.outbox where convert_from(payload, 'UTF8')::json ->> 'name' = $1",
@@ -63,12 +70,12 @@ async function spoil(): Promise<void> {
 }
 
 async function rowOf({ name }: Order): Promise<Row | undefined> {
-  return (await town.rows()).find((row) => row.name === name);
+  return (await lab.rows()).find((row) => row.name === name);
 }
 
 async function untilState(state: Row["state"], orders: readonly Order[]): Promise<void> {
   const reached = async () => {
-    const rows = await town.rows();
+    const rows = await lab.rows();
     return orders.every(({ name }) => rows.some((row) => row.name === name && row.state === state));
   };
   const what = `${orders.map(({ name }) => name)} are ${state}`;
@@ -79,8 +86,8 @@ describe("a transaction that commits late", () => {
   let proxy: TcpProxy;
   let far: Counter;
   beforeAll(async () => {
-    proxy = await startProxy({ to: { port: town.postgres.port } });
-    far = town.open(proxy.url(town.postgres.url));
+    proxy = await startProxy({ to: { port: lab.postgres.port } });
+    far = lab.open(proxy.url(lab.postgres.url));
   });
 
   test("is delivered, although later rows were delivered long before it", async () => {
@@ -89,11 +96,11 @@ describe("a transaction that commits late", () => {
     await hold.held();
     // Its row is written, and has its place; nobody sees it.
     const waits = "select 1 from pg_stat_activity where state = 'active' and wait_event = 'ClientRead'";
-    await until(async () => (await town.postgres.admin(waits)).length === 1, {
+    await until(async () => (await lab.postgres.admin(waits)).length === 1, {
       what: "it is about to commit",
     });
     const later = named("later", 60);
-    for (const [index, order] of later.entries()) await town.counter.enqueue(`later-${index}`, [order]);
+    for (const [index, order] of later.entries()) await lab.counter.enqueue(`later-${index}`, [order]);
     await untilState("delivered", later);
     expect(receiver.arrivalsOf("late")).toHaveLength(0);
     hold.release();
@@ -125,7 +132,7 @@ describe("among rows that cannot be claimed, read, started or ended", () => {
   });
 
   test("one whose result is refused comes back with its lease, and ends as its kind allows", async () => {
-    const { pool } = town.counter;
+    const { pool } = lab.counter;
     const both = [bad.refused, bad.refusedOnce];
     const areDead = async () => {
       // Nobody has it any more: its claim was not ended, and would be free when its lease ends.

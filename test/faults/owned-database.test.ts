@@ -13,14 +13,14 @@ import { isThorough, sample } from "../support/thorough.ts";
 import { until } from "../support/until.ts";
 import {
   answered,
+  type ChargingLab,
   type ChargingProcess,
   insist,
-  openTown,
+  openChargingLab,
   type Shop,
   type Submission,
-  type Town,
 } from "./charging.ts";
-import type { Told } from "./charging-process.ts";
+import type { RunEnd } from "./charging-process.ts";
 import { kinds, nameOf } from "./charging-work.ts";
 
 type Kind = (typeof kinds)[number];
@@ -38,7 +38,7 @@ const ports = [
   ["the last phase's COMMIT", 9],
 ] as const;
 
-let town: Town;
+let lab: ChargingLab;
 let shop: Shop;
 let proxy: TcpProxy;
 /** Behind the proxy; they live through everything. */
@@ -48,9 +48,9 @@ let client: ChargingProcess;
 let between = 0;
 
 beforeAll(async () => {
-  town = await openTown();
-  shop = await town.shop("dying");
-  proxy = await startProxy({ to: { port: town.postgres.port } });
+  lab = await openChargingLab();
+  shop = await lab.shop("dying");
+  proxy = await startProxy({ to: { port: lab.postgres.port } });
   const survivor = { leaseMs: 30_000 };
   const opened = backs.map(async (back) => {
     owners.set(back, await shop.open({ leaseMs: leaseMsOf[back], through: proxy.url(shop.url) }));
@@ -111,22 +111,22 @@ async function killAt(
   };
   switch (moment) {
     case "before":
-      await town.postgres.kill9();
+      await lab.postgres.kill9();
       release();
       break;
     case "in the middle of":
       // A commit that waits for a standby has been written, and nobody has been told.
-      await holdCommits(town.postgres);
+      await holdCommits(lab.postgres);
       release();
       await until(
         async () => {
-          await town.postgres.admin(letHeartbeatsPass);
-          const rows = await town.postgres.admin(committing);
+          await lab.postgres.admin(letHeartbeatsPass);
+          const rows = await lab.postgres.admin(committing);
           return rows.length >= cases.length;
         },
         { what: "all of them commit" },
       );
-      await town.postgres.kill9();
+      await lab.postgres.kill9();
       break;
     case "after":
       proxy.stall("down");
@@ -137,7 +137,7 @@ async function killAt(
           what: "all of them have committed",
         },
       );
-      await town.postgres.kill9();
+      await lab.postgres.kill9();
       proxy.reset();
       await proxy.pass();
       break;
@@ -148,8 +148,8 @@ async function killAt(
 }
 
 async function restart(): Promise<void> {
-  await town.postgres.start();
-  await letCommitsGo(town.postgres);
+  await lab.postgres.start();
+  await letCommitsGo(lab.postgres);
 }
 
 /** Everybody works again, without a restart of his own. */
@@ -162,7 +162,7 @@ async function works(): Promise<void> {
 }
 
 /** Null: workers have not done what they can. */
-async function atRest({ operation, order }: Case, told: Told | null): Promise<string | null> {
+async function atRest({ operation, order }: Case, told: RunEnd | null): Promise<string | null> {
   for (const service of ["rescuer", "reconciler", "cleaner"] as const) await worker.work(service);
   const record = await shop.read(operation, order);
   if (record?.state === "completed" || record?.state === "failed") return record.state;
@@ -220,7 +220,7 @@ async function check(
   const settled = expected === "completed" ? 1 : 0;
   // What was sent stays charged, also where nobody else can know.
   const charged = wasSent || settled === 1 ? 1 : 0;
-  expect(town.charges(order), "by the provider's own ledger").toHaveLength(charged);
+  expect(lab.charges(order), "by the provider's own ledger").toHaveLength(charged);
   expect(await shop.rows(order)).toEqual({ orders: 1, settled });
   return `${kind} ${told.kind} ${rest} ${expected}`;
 }
@@ -266,15 +266,15 @@ describe.each(ports)("a Postgres that is killed around %s", (port, number) => {
 });
 
 describe("a process that is killed while its COMMIT is on its way", () => {
-  const fates = ["release", "drop"] as const;
+  const outcomes = ["release", "drop"] as const;
   const cases = ports
     .filter(([port]) => port.endsWith("COMMIT"))
-    .flatMap(([port, number]) => fates.map((fate) => [port, fate, number] as const));
+    .flatMap(([port, number]) => outcomes.map((fate) => [port, fate, number] as const));
   test.each(sample(cases, 2))(
     "%s, and the network's hold ends in a %s",
 
     async (port, fate, number) => {
-      const own = await startProxy({ to: { port: town.postgres.port } });
+      const own = await startProxy({ to: { port: lab.postgres.port } });
       const victim = await shop.open({ leaseMs: patient(1_500), through: own.url(shop.url) });
       const operation = nameOf({ kind: "provider", leaseEnd: "resume", finishes: true });
       const order = `${port} ${fate}`;
@@ -303,7 +303,7 @@ describe("a process that is killed while its COMMIT is on its way", () => {
       );
       expect(answers[0]).toMatchObject({ status: 201 });
       expect(answers[1]).toEqual(answers[0]);
-      expect(town.charges(order)).toHaveLength(1);
+      expect(lab.charges(order)).toHaveLength(1);
       expect(await shop.rows(order)).toEqual({ orders: 1, settled: 1 });
     },
   );

@@ -7,12 +7,12 @@ import { patient } from "../support/patience.ts";
 import { until } from "../support/until.ts";
 import {
   answered,
+  type ChargingLab,
   type ChargingProcess,
   insist,
-  openTown,
+  openChargingLab,
   type Shop,
   type Submission,
-  type Town,
 } from "./charging.ts";
 import { kinds, nameOf } from "./charging-work.ts";
 
@@ -24,7 +24,7 @@ const leaseMs = Math.round(patient(2_000));
 /** It does not die, so its lease may be as long as it likes. */
 const survivor = { leaseMs: 30_000 };
 
-let town: Town;
+let lab: ChargingLab;
 let shop: Shop;
 let client: ChargingProcess;
 let worker: ChargingProcess;
@@ -79,8 +79,8 @@ const answersOf = ({ process, order }: Frozen) =>
   process.told(order).filter(({ answered: key }) => key !== undefined);
 
 beforeAll(async () => {
-  town = await openTown();
-  shop = await town.shop("frozen");
+  lab = await openChargingLab();
+  shop = await lab.shop("frozen");
   [client, worker] = await Promise.all([shop.open(survivor), shop.open({ ...survivor, triesMax: 2 })]);
   await freeze("lookup", send, false);
   await Promise.all(kinds.flatMap((kind) => [freeze(kind, send, true), freeze(kind, startCall, false)]));
@@ -107,9 +107,9 @@ async function thawed(it: Frozen) {
 
 /** … and what the other side says to its send. */
 async function thawedAndSent(it: Frozen) {
-  const told = await thawed(it);
+  const ended = await thawed(it);
   await it.process.worker.line(({ order, answered: key }) => order === it.order && key !== undefined);
-  return told;
+  return ended;
 }
 
 async function expectOneAnswer(it: Frozen, status: number): Promise<void> {
@@ -130,29 +130,29 @@ describe("frozen at the send, past the last look at its lease, with a client tha
     expect(asked.length, "the other side was asked, and knew of nothing").toBeGreaterThanOrEqual(2);
     expect(await stateOf(it)).toBe("unknown");
     expect(await client.submit(it.operation, { order: it.order }).ended).toMatchObject({
-      told: { kind: "unknown" },
+      ended: { kind: "unknown" },
     });
     expect((await shop.list("unknown")).map(({ key }) => key)).toContain(it.order);
-    expect(town.charges(it.order)).toEqual([]);
+    expect(lab.charges(it.order)).toEqual([]);
     await thawedAndSent(it);
-    expect(town.charges(it.order), "the thawed send is the only one").toHaveLength(1);
+    expect(lab.charges(it.order), "the thawed send is the only one").toHaveLength(1);
     await until(async () => (await shop.proofs(it.operation, it.order)).length > 0, {
       what: "the owner settles its own",
     });
     expect(await shop.proofs(it.operation, it.order)).toEqual(["owner"]);
     await expectOneAnswer(it, 201);
     expect([sendsOf(it, it.process), sendsOf(it, client), sendsOf(it, worker)]).toEqual([1, 0, 0]);
-    expect(town.charges(it.order)).toHaveLength(1);
+    expect(lab.charges(it.order)).toHaveLength(1);
     expect(await shop.rows(it.order)).toEqual({ orders: 1, settled: 1 });
   });
 
   test("close: the other side refuses the thawed send, and nothing is charged", async () => {
     const it = frozenAt("close", send);
     expect(await stateOf(it)).toBe("failed");
-    const told = await thawedAndSent(it);
+    const ended = await thawedAndSent(it);
     expect(answersOf(it), "it was sent, and refused").toMatchObject([{ status: 409 }]);
-    expect(told).toMatchObject({ status: 502 });
-    expect(town.charges(it.order)).toEqual([]);
+    expect(ended).toMatchObject({ status: 502 });
+    expect(lab.charges(it.order)).toEqual([]);
     await expectOneAnswer(it, 502);
     expect(await shop.rows(it.order)).toEqual({ orders: 1, settled: 0 });
   });
@@ -160,10 +160,10 @@ describe("frozen at the send, past the last look at its lease, with a client tha
   test("reopen: refused as well, since it was made under its next key, once", async () => {
     const it = frozenAt("reopen", send);
     expect(await stateOf(it)).toBe("completed");
-    const told = await thawedAndSent(it);
+    const ended = await thawedAndSent(it);
     expect(answersOf(it)).toMatchObject([{ status: 409 }]);
-    expect(told).toMatchObject({ status: 201 });
-    expect(town.charges(it.order)).toHaveLength(1);
+    expect(ended).toMatchObject({ status: 201 });
+    expect(lab.charges(it.order)).toHaveLength(1);
     await expectOneAnswer(it, 201);
     expect(await shop.rows(it.order)).toEqual({ orders: 1, settled: 1 });
   });
@@ -171,10 +171,10 @@ describe("frozen at the send, past the last look at its lease, with a client tha
   test("provider: the thawed send meets its own key, and is not charged again", async () => {
     const it = frozenAt("provider", send);
     expect(await stateOf(it)).toBe("completed");
-    const told = await thawedAndSent(it);
+    const ended = await thawedAndSent(it);
     expect(answersOf(it)).toMatchObject([{ status: 201, replayed: true }]);
-    expect(told).toMatchObject({ status: 201 });
-    expect(town.charges(it.order)).toHaveLength(1);
+    expect(ended).toMatchObject({ status: 201 });
+    expect(lab.charges(it.order)).toHaveLength(1);
     await expectOneAnswer(it, 201);
     expect(await shop.rows(it.order)).toEqual({ orders: 1, settled: 1 });
   });
@@ -187,7 +187,7 @@ describe("frozen at the send, past the last look at its lease, with a client tha
       what: "the owner settles its own",
     });
     await expectOneAnswer(it, 201);
-    expect(town.charges(it.order)).toHaveLength(1);
+    expect(lab.charges(it.order)).toHaveLength(1);
     expect([sendsOf(it, it.process), sendsOf(it, client), sendsOf(it, worker)]).toEqual([1, 0, 0]);
   });
 });
@@ -197,7 +197,7 @@ test("frozen at the send, with a client that knows signals: it does not send any
   expect(await stateOf(it)).toBe("unknown");
   await thawed(it);
   expect(answersOf(it)).toEqual([]);
-  expect(town.charges(it.order)).toEqual([]);
+  expect(lab.charges(it.order)).toEqual([]);
   expect(await stateOf(it), "nobody can know that").toBe("unknown");
 });
 
@@ -215,6 +215,6 @@ describe("frozen between the intent and the last look at its lease", () => {
       none: "unknown",
     };
     expect([before, await stateOf(it)]).toEqual([ends[kind], ends[kind]]);
-    expect(town.charges(it.order)).toHaveLength(ends[kind] === "completed" ? 1 : 0);
+    expect(lab.charges(it.order)).toHaveLength(ends[kind] === "completed" ? 1 : 0);
   });
 });

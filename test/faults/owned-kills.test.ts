@@ -6,12 +6,19 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { isThorough, sample } from "../support/thorough.ts";
 import { until } from "../support/until.ts";
-import { answered, type ChargingProcess, insist, openTown, type Shop, type Town } from "./charging.ts";
-import type { Told } from "./charging-process.ts";
+import {
+  answered,
+  type ChargingLab,
+  type ChargingProcess,
+  insist,
+  openChargingLab,
+  type Shop,
+} from "./charging.ts";
+import type { RunEnd } from "./charging-process.ts";
 import { type Manner, manners, nameOf } from "./charging-work.ts";
 import type { StopAt } from "./stops.ts";
 
-type Goer = "client" | "worker";
+type Continuation = "client" | "worker";
 /** Long enough that a process with many submissions keeps it until it is killed. */
 const leaseMs = 3_000;
 /** More would keep a starved process busy for longer than its leases. */
@@ -20,7 +27,7 @@ const submittedAtOnce = 6;
 const survivor = { leaseMs: 30_000 };
 /** How many clients come again at the same time. */
 const clientsAtOnce = 16;
-const goers: readonly Goer[] = ["client", "worker"];
+const continuations: readonly Continuation[] = ["client", "worker"];
 /** Both ends, and both ways to end a lease, are there for each kind all the same. */
 const kinds = sample([...new Set(manners.map(({ kind }) => kind))], 2);
 const chosen = manners.filter(
@@ -42,7 +49,7 @@ const portsOf = ({ finishes }: Manner) => (finishes ? steps : [...steps, "end"])
 
 /** One submission that is killed. */
 interface Victim {
-  readonly goer: Goer;
+  readonly continuedBy: Continuation;
   readonly manner: Manner;
   readonly operation: string;
   readonly order: string;
@@ -57,33 +64,33 @@ interface Market {
   readonly worker: ChargingProcess;
 }
 
-let town: Town;
-const markets = new Map<Goer, Market>();
-const told = new Map<string, Told>();
+let lab: ChargingLab;
+const markets = new Map<Continuation, Market>();
+const ends = new Map<string, RunEnd>();
 /** Who comes again matters where a call in doubt is sent again or asked about, which differs by kind: by default one of each. */
-const goesOn = (goer: Goer, { kind, leaseEnd }: Manner) =>
-  isThorough || (kinds.indexOf(kind) % 2 === 0) === ((goer === "client") === (leaseEnd === "resume"));
-const victims = goers.flatMap((goer) =>
-  chosen.filter((manner) => goesOn(goer, manner)).flatMap((manner) => victimsOf(goer, manner)),
+const goesOn = (continuedBy: Continuation, { kind, leaseEnd }: Manner) =>
+  isThorough || (kinds.indexOf(kind) % 2 === 0) === ((continuedBy === "client") === (leaseEnd === "resume"));
+const victims = continuations.flatMap((continuedBy) =>
+  chosen.filter((manner) => goesOn(continuedBy, manner)).flatMap((manner) => victimsOf(continuedBy, manner)),
 );
 
-function victimsOf(goer: Goer, manner: Manner): readonly Victim[] {
+function victimsOf(continuedBy: Continuation, manner: Manner): readonly Victim[] {
   const operation = nameOf(manner);
   return portsOf(manner).flatMap((_, index) =>
     (["before", "after"] as const).map((when) => ({
-      goer,
+      continuedBy: continuedBy,
       manner,
       operation,
-      order: `${goer}-${operation}-${index + 1}-${when}`,
+      order: `${continuedBy}-${operation}-${index + 1}-${when}`,
       stop: { number: index + 1, when },
       reached: when === "after" ? index : index - 1,
     })),
   );
 }
 
-function marketOf({ goer }: Pick<Victim, "goer">): Market {
-  const market = markets.get(goer);
-  if (market === undefined) throw new TypeError(goer);
+function marketOf({ continuedBy }: Pick<Victim, "continuedBy">): Market {
+  const market = markets.get(continuedBy);
+  if (market === undefined) throw new TypeError(continuedBy);
   return market;
 }
 
@@ -111,47 +118,49 @@ async function atRest({ shop }: Market): Promise<boolean> {
   return running.length === 0 && retryable.length === 0 && waits;
 }
 
-async function openMarket(goer: Goer): Promise<Market> {
-  const shop = await town.shop(goer);
+async function openMarket(continuedBy: Continuation): Promise<Market> {
+  const shop = await lab.shop(continuedBy);
   const [client, worker] = await Promise.all([shop.open(survivor), shop.open(survivor)]);
   const market = { shop, client, worker };
-  markets.set(goer, market);
+  markets.set(continuedBy, market);
   return market;
 }
 
-async function comeAgain({ client }: Market): Promise<void> {
-  const queue = victims.filter(({ goer }) => goer === "client").values();
+async function retry({ client }: Market): Promise<void> {
+  const queue = victims.filter(({ continuedBy }) => continuedBy === "client").values();
   const one = async () => {
-    for (const { operation, order } of queue) told.set(order, await insist(client, operation, { order }));
+    for (const { operation, order } of queue) ends.set(order, await insist(client, operation, { order }));
   };
   await Promise.all(Array.from({ length: clientsAtOnce }, one));
 }
 
-async function dryRun(goer: Goer, { client }: Market, manner: Manner): Promise<void> {
-  const order = `${goer}-${nameOf(manner)}-nobody-dies`;
+async function dryRun(continuedBy: Continuation, { client }: Market, manner: Manner): Promise<void> {
+  const order = `${continuedBy}-${nameOf(manner)}-nobody-dies`;
   const { ports } = await client.submit(nameOf(manner), { order }).ended;
   expect(ports, "where it can be killed").toEqual(portsOf(manner));
 }
 
 beforeAll(async () => {
-  town = await openTown();
-  for (const goer of goers) {
-    const market = await openMarket(goer);
-    for (const manner of chosen) await dryRun(goer, market, manner);
+  lab = await openChargingLab();
+  for (const continuedBy of continuations) {
+    const market = await openMarket(continuedBy);
+    for (const manner of chosen) await dryRun(continuedBy, market, manner);
   }
-  const groups = [...Map.groupBy(victims, ({ goer, manner }) => `${goer} ${manner.kind}`).values()];
+  const groups = [
+    ...Map.groupBy(victims, ({ continuedBy, manner }) => `${continuedBy} ${manner.kind}`).values(),
+  ];
   const processes = await Promise.all(
     groups.map((those) => marketOf(those[0] as Victim).shop.open({ leaseMs })),
   );
   // One after the other, or none of them would have the time to keep its leases.
   for (const [index, those] of groups.entries()) await kill(processes[index] as ChargingProcess, those);
-  const byWorkers = marketOf({ goer: "worker" });
-  const byClients = marketOf({ goer: "client" });
+  const byWorkers = marketOf({ continuedBy: "worker" });
+  const byClients = marketOf({ continuedBy: "client" });
   await byClients.worker.start("reconciler", "cleaner");
   await byWorkers.worker.start("rescuer", "reconciler", "cleaner");
   await Promise.all([
     until(() => atRest(byWorkers), { what: "workers are done", timeoutMs: 60_000, intervalMs: 100 }),
-    comeAgain(byClients),
+    retry(byClients),
   ]);
 });
 
@@ -180,7 +189,7 @@ function expected(victim: Victim): Outcome {
 }
 
 /** What others did after the kill. */
-function deedsOf(victim: Victim) {
+function effectsOf(victim: Victim) {
   const { client, worker } = marketOf(victim);
   const lines = [client, worker].flatMap((process) => process.told(victim.order));
   return {
@@ -190,8 +199,8 @@ function deedsOf(victim: Victim) {
   };
 }
 
-function checkDeeds(victim: Victim, outcome: Outcome): void {
-  const { ran, sends, answers } = deedsOf(victim);
+function checkEffects(victim: Victim, outcome: Outcome): void {
+  const { ran, sends, answers } = effectsOf(victim);
   const { manner, reached } = victim;
   if (reached >= steps.indexOf("commitPhase")) expect(ran("order_recorded"), "finished").toBe(0);
   if (reached >= steps.lastIndexOf("commitPhase")) expect(ran("settled"), "finished").toBe(0);
@@ -208,7 +217,7 @@ function checkDeeds(victim: Victim, outcome: Outcome): void {
 }
 
 /** Two further submissions, to two processes. */
-async function replays(victim: Victim): Promise<readonly Told[]> {
+async function replays(victim: Victim): Promise<readonly RunEnd[]> {
   const { client, worker } = marketOf(victim);
   const { operation, order } = victim;
   // Where workers found nothing to go on with, it begins here.
@@ -222,7 +231,7 @@ async function check(victim: Victim): Promise<Outcome> {
   const { operation, order } = victim;
   const outcome = expected(victim);
   const before = await shop.read(operation, order);
-  const begun = victim.goer === "client" || victim.reached >= at("create");
+  const begun = victim.continuedBy === "client" || victim.reached >= at("create");
   expect(before?.state ?? null, "what has become of it, without another request").toBe(
     begun ? outcome : null,
   );
@@ -230,11 +239,11 @@ async function check(victim: Victim): Promise<Outcome> {
   expect((await shop.read(operation, order))?.state).toBe(outcome);
   const isAnswered = outcome !== "unknown";
   const charged = outcome === "completed" || isCharged(victim) ? 1 : 0;
-  expect(town.charges(order).length, "by the provider's own ledger").toBe(charged);
+  expect(lab.charges(order).length, "by the provider's own ledger").toBe(charged);
   expect(await shop.rows(order)).toEqual({ orders: 1, settled: outcome === "completed" ? 1 : 0 });
-  checkDeeds(victim, outcome);
+  checkEffects(victim, outcome);
   expect(again.map(({ kind }) => kind)).toEqual(Array(3).fill(isAnswered ? "replay" : "unknown"));
-  const first = told.get(order);
+  const first = ends.get(order);
   const answers = [...(first === undefined ? [] : [first]), ...again].map((one) =>
     JSON.stringify(answered(one)),
   );
@@ -254,17 +263,19 @@ async function storyOf(victim: Victim): Promise<string> {
   const port = portsOf(manner)[stop.number - 1];
   const record = JSON.stringify(await shop.read(operation, order));
   const proofs = (await shop.proofs(operation, order)).join(", ");
-  const deeds = [client, worker]
+  const effects = [client, worker]
     .flatMap((process) => process.told(order))
     .map((line) => JSON.stringify(line));
-  return [`${order} ${stop.when} ${port}`, record, `settled by ${proofs}`, ...deeds].join("\n");
+  return [`${order} ${stop.when} ${port}`, record, `settled by ${proofs}`, ...effects].join("\n");
 }
 
-describe.each(goers)("killed, and gone on with by the %s", (goer) => {
+describe.each(continuations)("killed, and gone on with by the %s", (continuedBy) => {
   test.each(kinds)(
     "%s: one charge at the most, no finished step again, one answer for ever",
     async (kind) => {
-      const those = victims.filter((victim) => victim.goer === goer && victim.manner.kind === kind);
+      const those = victims.filter(
+        (victim) => victim.continuedBy === continuedBy && victim.manner.kind === kind,
+      );
       const outcomes = new Map<string, number>();
       for (const victim of those) {
         const outcome = await check(victim).catch(async (cause: unknown) => {
@@ -273,19 +284,19 @@ describe.each(goers)("killed, and gone on with by the %s", (goer) => {
         outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
       }
       const counts = [...outcomes].map(([outcome, count]) => `${outcome} ${count}`).join(", ");
-      process.stdout.write(`${goer}, ${kind}: ${those.length} kills, ${counts}\n`);
+      process.stdout.write(`${continuedBy}, ${kind}: ${those.length} kills, ${counts}\n`);
       expect(outcomes.get("completed")).toBeGreaterThan(0);
     },
   );
 });
 
 test("whoever is killed, nobody is charged twice", () => {
-  const orders = town.allCharges().map(({ description }) => description);
+  const orders = lab.allCharges().map(({ description }) => description);
   expect(new Set(orders).size).toBe(orders.length);
 });
 
 test.runIf(isThorough)("a provider that breaks its promise is seen to charge twice", async () => {
-  const { shop } = marketOf({ goer: "client" });
+  const { shop } = marketOf({ continuedBy: "client" });
   const [victim, client] = await Promise.all([
     shop.open({ leaseMs }),
     shop.open({ ...survivor, mode: "forgetful" }),
@@ -297,5 +308,5 @@ test.runIf(isThorough)("a provider that breaks its promise is seen to charge twi
   await sent.stopped();
   await victim.worker.kill("SIGKILL");
   expect(await insist(client, "provider-resume-finish", order)).toMatchObject({ status: 201 });
-  expect(town.charges(order.order)).toHaveLength(2);
+  expect(lab.charges(order.order)).toHaveLength(2);
 });

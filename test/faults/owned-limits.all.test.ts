@@ -2,19 +2,19 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { isThorough } from "../support/thorough.ts";
 import { until } from "../support/until.ts";
-import { answered, openTown, type Shop, type Town } from "./charging.ts";
+import { answered, type ChargingLab, openChargingLab, type Shop } from "./charging.ts";
 import { nameOf, type Order } from "./charging-work.ts";
 
-let town: Town;
+let lab: ChargingLab;
 
 beforeAll(async () => {
-  town = await openTown();
+  lab = await openChargingLab();
 });
 
 describe("a phase longer than its lease", () => {
   let shop: Shop;
   beforeAll(async () => {
-    shop = await town.shop("phases");
+    shop = await lab.shop("phases");
   });
 
   /** Where it stands inside the first phase's transaction, and inside the last one's. */
@@ -50,14 +50,14 @@ describe("a phase longer than its lease", () => {
       { what: "the lease has been over twice", timeoutMs: 20_000, intervalMs: 50 },
     );
     running.release();
-    const { told } = await running.ended;
+    const { told: ended } = await running.ended;
     const story = JSON.stringify(owner.worker.lines.slice(-12));
-    expect(told, story).toMatchObject({ kind: "executed", status: 201 });
+    expect(ended, story).toMatchObject({ kind: "executed", status: 201 });
     const { told: again } = await other.submit(operation, order).ended;
-    expect(answered(again)).toEqual(answered(told));
+    expect(answered(again)).toEqual(answered(ended));
     expect(await shop.read(operation, order.order)).toMatchObject({ state: "completed", fence: begun.fence });
     expect(await shop.rows(order.order)).toEqual({ orders: 1, settled: 1 });
-    expect(town.charges(order.order)).toHaveLength(1);
+    expect(lab.charges(order.order)).toHaveLength(1);
   });
 });
 
@@ -96,7 +96,7 @@ describe("a job that kills its own process, each time", () => {
     async (deadly, leaseEnd) => {
       const operation = nameOf({ kind: "provider", leaseEnd, finishes: true });
       const order: Order = { order: `deadly-${deadly}-${leaseEnd}`, deadly };
-      const shop = await town.shop(`deadly_${deadly}_${leaseEnd}`);
+      const shop = await lab.shop(`deadly_${deadly}_${leaseEnd}`);
       const first = await shop.open(settings);
       first.submit(operation, order);
       expect(await first.worker.exited).toMatchObject({ signal: "SIGKILL" });
@@ -118,7 +118,7 @@ describe("a job that kills its own process, each time", () => {
           retryAfterMs: null,
         });
       }
-      expect(town.charges(order.order), "however often it was sent").toHaveLength(1);
+      expect(lab.charges(order.order), "however often it was sent").toHaveLength(1);
       expect(await shop.rows(order.order)).toEqual({ orders: 1, settled: 0 });
     },
   );
@@ -126,10 +126,10 @@ describe("a job that kills its own process, each time", () => {
   test("a client's own processes, too", async () => {
     const operation = nameOf({ kind: "provider", leaseEnd: "resume", finishes: true });
     const order: Order = { order: "deadly-clients", deadly: "phase" };
-    const shop = await town.shop("deadly_clients");
+    const shop = await lab.shop("deadly_clients");
     let client = await shop.open(settings);
     let deaths = 0;
-    const comeAgain = async () => {
+    const retry = async () => {
       const submitted = await client.submit(operation, order).ended.catch(() => null);
       if (submitted !== null) return submitted.told.kind === "unknown" ? submitted.told : undefined;
       expect(await client.worker.exited).toMatchObject({ signal: "SIGKILL" });
@@ -137,15 +137,15 @@ describe("a job that kills its own process, each time", () => {
       client = await shop.open(settings);
       return undefined;
     };
-    const told = await until(comeAgain, { what: "it waits for a person", timeoutMs: 40_000, intervalMs: 50 });
-    expect(told).toEqual({ kind: "unknown", retryAfterMs: null });
+    const ended = await until(retry, { what: "it waits for a person", timeoutMs: 40_000, intervalMs: 50 });
+    expect(ended).toEqual({ kind: "unknown", retryAfterMs: null });
     expect(deaths).toBeLessThanOrEqual(attemptsMax);
     expect(await shop.read(operation, order.order)).toMatchObject({ lastErrorCode: "attempts-spent" });
   });
 });
 
 test("the cleaner forgets what is finished, and never what is running, resumable or unknown", async () => {
-  const shop = await town.shop("cleaner");
+  const shop = await lab.shop("cleaner");
   const soon = { retentionMs: 1, leaseMs: 1_000 };
   const [owner, victim, cleaner] = await Promise.all([
     shop.open(soon),
@@ -185,5 +185,5 @@ test("the cleaner forgets what is finished, and never what is running, resumable
   await until(() => forgotten("clean-running"), { what: "once finished it goes, too" });
   expect(await stateOf("clean-unknown")).toBe("unknown");
   expect(await stateOf("clean-dead")).toBe("unknown");
-  expect(town.charges("clean-unknown")).toHaveLength(1);
+  expect(lab.charges("clean-unknown")).toHaveLength(1);
 });

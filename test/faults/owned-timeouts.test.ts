@@ -1,20 +1,27 @@
 /** The provider charges, and never answers. */
 import { beforeAll, describe, expect, test } from "vitest";
-import { answered, type ChargingProcess, insist, openTown, type Shop, type Town } from "./charging.ts";
+import {
+  answered,
+  type ChargingLab,
+  type ChargingProcess,
+  insist,
+  openChargingLab,
+  type Shop,
+} from "./charging.ts";
 import { nameOf } from "./charging-work.ts";
 
 const mute = "time-out-after-charging";
 /** An attempt sends at most twice. */
 const always = Array<string>(2).fill(mute);
 
-let town: Town;
+let lab: ChargingLab;
 let shop: Shop;
 let client: ChargingProcess;
 let worker: ChargingProcess;
 
 beforeAll(async () => {
-  town = await openTown();
-  shop = await town.shop("timeouts");
+  lab = await openChargingLab();
+  shop = await lab.shop("timeouts");
   const survivor = { leaseMs: 30_000 };
   [client, worker] = await Promise.all([shop.open({ ...survivor, timeoutMs: 1_000 }), shop.open(survivor)]);
   await worker.start("rescuer", "reconciler", "cleaner");
@@ -29,7 +36,7 @@ async function expectCompleted(operation: string, order: string): Promise<void> 
   expect(first).toMatchObject({ status: 201 });
   const again = await Promise.all([client, worker].map((process) => insist(process, operation, { order })));
   expect(again.map(answered)).toEqual([answered(first), answered(first)]);
-  expect(town.charges(order)).toHaveLength(1);
+  expect(lab.charges(order)).toHaveLength(1);
   expect(await shop.rows(order)).toEqual({ orders: 1, settled: 1 });
 }
 
@@ -77,7 +84,7 @@ describe.each(["resume", "reconcile"] as const)("lease end %s", (leaseEnd) => {
       expect(again.told).toEqual({ kind: "unknown", retryAfterMs: null });
     }
     expect(sendsOf(order)).toHaveLength(1);
-    expect(town.charges(order)).toHaveLength(1);
+    expect(lab.charges(order)).toHaveLength(1);
     const listed = (await shop.list("unknown")).filter(({ key }) => key === order);
     expect(listed).toMatchObject([{ operation, lastErrorCode: "call-in-doubt", reconcileAfter: null }]);
   });

@@ -39,11 +39,11 @@ const forgetful = submitting((submission) => {
 
 /** Keeps what it has once heard for a key. */
 const remembering = () => {
-  const heard = new Map<string, ReturnType<Execute>>();
+  const answers = new Map<string, ReturnType<Execute>>();
   return executing((execute) => (operation, submission, input) => {
     const { key } = submission.key;
-    const result = heard.get(key) ?? execute(operation, submission, input);
-    heard.set(key, result);
+    const result = answers.get(key) ?? execute(operation, submission, input);
+    answers.set(key, result);
     return result;
   });
 };

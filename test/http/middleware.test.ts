@@ -110,8 +110,11 @@ describe.each(Object.entries(services))("%s", (_name, makeListener) => {
       expect(answer.header("access-control-expose-headers")).toBe("Idempotent-Replayed");
       expect(answer.lines.filter(([name]) => name === "access-control-allow-origin")).toHaveLength(1);
     }
-    const stranger = await call(key, [["Origin", "https://c.example"], identity]);
-    expect([stranger.header("access-control-allow-origin"), stranger.body.toString()]).toEqual([null, text]);
+    const otherOrigin = await call(key, [["Origin", "https://c.example"], identity]);
+    expect([otherOrigin.header("access-control-allow-origin"), otherOrigin.body.toString()]).toEqual([
+      null,
+      text,
+    ]);
     const problem = await call(key, [["Origin", origins[1] as string], identity], '{"amount":2}');
     expect([problem.status, problem.header("access-control-allow-origin")]).toEqual([422, origins[1]]);
   });

@@ -56,10 +56,10 @@ const all = [...apps, recordedExpress].flatMap((framework) =>
   })),
 );
 
-function appOf(policy: Policy, told: { execution: Result | Error | null }): AppUnderTest<unknown> {
+function appOf(policy: Policy, given: { execution: Result | Error | null }): AppUnderTest<unknown> {
   const real = createLatchkey<unknown>({ store: memoryStore(), policy });
   const execute: typeof real.execute = (operation, submission, work) => {
-    const { execution } = told;
+    const { execution } = given;
     if (execution instanceof Error) return Promise.reject(execution);
     return execution === null ? real.execute(operation, submission, work) : Promise.resolve(execution);
   };
@@ -87,12 +87,12 @@ function appOf(policy: Policy, told: { execution: Result | Error | null }): AppU
 describe.each(all)("$name under $practice", ({ framework, policy }) => {
   test("answers every problem as its rules and its schema ask for", async () => {
     const { serve }: SuiteApp = framework;
-    const told: { execution: Result | Error | null } = { execution: null };
-    const server = await serve(appOf(policy, told));
+    const given: { execution: Result | Error | null } = { execution: null };
+    const server = await serve(appOf(policy, given));
     const faults: Record<string, readonly string[]> = {};
     for (const [name, provocation] of Object.entries(provocations)) {
       const code = name as keyof typeof provocations;
-      told.execution = "execution" in provocation ? provocation.execution : null;
+      given.execution = "execution" in provocation ? provocation.execution : null;
       const answer = await send(server.url, "call" in provocation ? provocation.call : {});
       const { status } = answer;
       const media = answer.header("content-type");

@@ -180,9 +180,9 @@ forEachPostgres((_version, database) => {
         expect(refused).toMatchObject({ status: 422, replayed: false });
         const misuse = await right.post("/orders", "k", { ...mine, body: { item: "book", amount: 3 } });
         expect(refused.text).toBe(misuse.text);
-        const said = [refused.text, ...refused.lines("Location"), ...refused.lines("Link")].join("\n");
-        expect(said).not.toContain(id);
-        expect(said).not.toContain((await left.ledger(tenant))[0]?.recordId);
+        const revealed = [refused.text, ...refused.lines("Location"), ...refused.lines("Link")].join("\n");
+        expect(revealed).not.toContain(id);
+        expect(revealed).not.toContain((await left.ledger(tenant))[0]?.recordId);
       }
       expect(await right.post("/orders", "k", mine)).toMatchObject({ replayed: true, text: first.text });
       expect(await left.starts("/orders", tenant)).toBe(1);

@@ -185,10 +185,20 @@ function take(fixture: Fixture, tenant: string, { path, key, amount, principal }
   });
 }
 
-const told = ["Location", "Retry-After", "Idempotent-Replayed", "Idempotency-Status", "Content-Length"];
+const revealingHeaders = [
+  "Location",
+  "Retry-After",
+  "Idempotent-Replayed",
+  "Idempotency-Status",
+  "Content-Length",
+];
 
 function seen(answer: FixtureAnswer) {
-  return { status: answer.status, text: answer.text, lines: told.map((name) => answer.lines(name)) };
+  return {
+    status: answer.status,
+    text: answer.text,
+    lines: revealingHeaders.map((name) => answer.lines(name)),
+  };
 }
 
 /** Ids are made anew in each run: what counts is which are the same. */

@@ -46,7 +46,7 @@ test.runIf(isThorough)(
     expect(reports[0]).toMatch(/^\/operations\//u);
     const elsewhere = (index: number) =>
       `/operations/${`${index}`.padStart(8, "0")}-0000-7000-8000-000000000000`;
-    const stranger = { tenant: "stranger" };
+    const otherTenant = { tenant: "stranger" };
     const of = {
       theirs: [] as number[],
       nobodys: [] as number[],
@@ -55,9 +55,9 @@ test.runIf(isThorough)(
     };
     for (let index = 0; index < pairs; index++) {
       const report = reports[index % reports.length] ?? "";
-      of.theirs.push(await timed(() => fixture.request(report, stranger)));
-      of.nobodys.push(await timed(() => fixture.request(elsewhere(index), stranger)));
-      const post = (key: string) => fixture.post("/orders", key, { ...owner, ...stranger });
+      of.theirs.push(await timed(() => fixture.request(report, otherTenant)));
+      of.nobodys.push(await timed(() => fixture.request(elsewhere(index), otherTenant)));
+      const post = (key: string) => fixture.post("/orders", key, { ...owner, ...otherTenant });
       of.key.push(await timed(() => post(keys[index] ?? "")));
       of.newKey.push(await timed(() => post(`mine-${index}`)));
     }

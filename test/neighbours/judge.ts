@@ -78,8 +78,8 @@ async function judgeAnswers({ neighbour }: Case, plain: HttpAnswer, served: Serv
     expect([misuse.status, misuse.header("content-type")]).toEqual([422, "application/problem+json"]);
     expect(world.runs()).toBe(1);
   }
-  const stranger = await served.call({ ...call, tenant: "tenant-2" });
-  expect([stranger.status, stranger.header("idempotent-replayed")]).toEqual([first.status, null]);
+  const otherTenant = await served.call({ ...call, tenant: "tenant-2" });
+  expect([otherTenant.status, otherTenant.header("idempotent-replayed")]).toEqual([first.status, null]);
   expect(world.runs()).toBe(2);
 }
 

@@ -90,10 +90,10 @@ describe("a folder and its processes", () => {
   });
 
   test("a process that exits without closing gives the lock back", async () => {
-    const leaver = start();
-    await leaver.ready(openTimeoutMs);
-    leaver.send({ exit: true });
-    await leaver.exited;
+    const leavingProcess = start();
+    await leavingProcess.ready(openTimeoutMs);
+    leavingProcess.send({ exit: true });
+    await leavingProcess.exited;
     expect(existsSync(lockFile)).toBe(false);
   });
 });

@@ -70,7 +70,7 @@ export function paymentsDatabase<Db, Tx>(client: ClientUnderTest<Db, Tx>): Payme
 
 interface Bench<Db, Tx> {
   readonly client: ClientUnderTest<Db, Tx>;
-  readonly town: ReturnType<typeof paymentsDatabase<Db, Tx>>;
+  readonly payments: ReturnType<typeof paymentsDatabase<Db, Tx>>;
   /** Opened before the first case. */
   readonly db: () => Db;
   readonly insert: (tx: Tx, account: string, over?: Db) => Promise<string>;
@@ -78,23 +78,23 @@ interface Bench<Db, Tx> {
 
 /** Registers the cases; call it inside a `describe` named after the client. */
 export function handlerCases<Db, Tx>(client: ClientUnderTest<Db, Tx>): void {
-  const town = paymentsDatabase(client);
+  const payments = paymentsDatabase(client);
   let opened: Db;
   beforeAll(async () => {
-    opened = await client.open(town.url);
+    opened = await client.open(payments.url);
   });
   const insert = async (tx: Tx, account: string, over = opened) => {
     await client.insert(tx, account, over);
     return account;
   };
-  const bench = { client, town, db: () => opened, insert };
+  const bench = { client, payments, db: () => opened, insert };
   casesInOneTransaction(bench);
   casesOfThePool(bench);
 }
 
-function casesInOneTransaction<Db, Tx>({ client, town, db, insert }: Bench<Db, Tx>): void {
+function casesInOneTransaction<Db, Tx>({ client, payments, db, insert }: Bench<Db, Tx>): void {
   test("a nested transaction is a savepoint", async () => {
-    await town.payThrough(db())("nested", async (tx) => {
+    await payments.payThrough(db())("nested", async (tx) => {
       await insert(tx, "outer");
       const inner = client.nested(
         tx,
@@ -107,27 +107,27 @@ function casesInOneTransaction<Db, Tx>({ client, town, db, insert }: Bench<Db, T
       await expect(inner).rejects.toThrow("only the inner one");
       await client.nested(tx, (nested) => insert(nested, "inner, kept"), db());
     });
-    expect((await town.accounts()).filter((account) => /inner|outer/u.test(account))).toEqual([
+    expect((await payments.accounts()).filter((account) => /inner|outer/u.test(account))).toEqual([
       "outer",
       "inner, kept",
     ]);
   });
 
   test("an error that the handler swallows is Latchkey's error, and the key is free", async () => {
-    const pay = town.payThrough(db());
+    const pay = payments.payThrough(db());
     const swallowing = pay("swallowed", async (tx) => {
       await insert(tx, "swallowed");
       await client.query(tx, "select 1 / 0", db()).catch(() => {});
       return "paid";
     });
     await expect(swallowing).rejects.toMatchObject({ code: "transaction-aborted" });
-    expect(await town.accounts()).not.toContain("swallowed");
+    expect(await payments.accounts()).not.toContain("swallowed");
     expect(await pay("swallowed", (tx) => insert(tx, "no more"))).toMatchObject({ kind: "executed" });
   });
 
   test("a serialization failure inside the client's wrapping runs the handler again", async () => {
     let runs = 0;
-    const result = await town.payThrough(db())("conflict", async (tx) => {
+    const result = await payments.payThrough(db())("conflict", async (tx) => {
       runs += 1;
       await insert(tx, `run ${runs}`);
       const conflict = "do $$ begin raise exception 'conflict' using errcode = '40001'; end $$";
@@ -135,22 +135,22 @@ function casesInOneTransaction<Db, Tx>({ client, town, db, insert }: Bench<Db, T
       return runs;
     });
     expect(result).toMatchObject({ kind: "executed", value: 2 });
-    expect((await town.accounts()).filter((account) => account.startsWith("run"))).toEqual(["run 2"]);
+    expect((await payments.accounts()).filter((account) => account.startsWith("run"))).toEqual(["run 2"]);
   });
 }
 
-function casesOfThePool<Db, Tx>({ client, town, insert }: Bench<Db, Tx>): void {
+function casesOfThePool<Db, Tx>({ client, payments, insert }: Bench<Db, Tx>): void {
   test("after its connections were killed, the next request is served", async () => {
-    const own = await client.open(town.url, 3);
-    const pay = town.payThrough(own);
+    const own = await client.open(payments.url, 3);
+    const pay = payments.payThrough(own);
     await Promise.all(["a", "b"].map((key) => pay(`warm ${key}`, (tx) => insert(tx, "warm", own))));
     const killed = pay("killed", async (tx) => {
       const { pid } = await client.query(tx, "select pg_backend_pid() as pid", own);
-      await town.observer.query("select pg_terminate_backend($1)", [pid]);
+      await payments.observer.query("select pg_terminate_backend($1)", [pid]);
       return insert(tx, "killed", own);
     });
     await expect(killed).rejects.toThrow();
     expect(await pay("next", (tx) => insert(tx, "after the kill", own))).toMatchObject({ kind: "executed" });
-    expect(await town.accounts()).not.toContain("killed");
+    expect(await payments.accounts()).not.toContain("killed");
   });
 }

@@ -81,14 +81,14 @@ describe.each(versions)("a ledger on PostgreSQL %i", (version) => {
     const [lost, different, doubled] = provider.filter(({ n }) => n !== 1_000);
     if (!lost || !different || !doubled) throw new Error("too few");
     const called = provider.find(({ n }) => n === 1_000);
-    const stranger = { key: `lk_${"A".repeat(44)}`, n: 1 };
+    const unknownEntry = { key: `lk_${"A".repeat(44)}`, n: 1 };
     const objects = provider
       .filter((charge) => charge !== lost && charge !== called)
       .map((charge) => (charge === different ? { ...charge, n: 99 } : charge));
-    const report = await compare([...objects, doubled, stranger, { key: "other\u0000", n: 1 }]);
+    const report = await compare([...objects, doubled, unknownEntry, { key: "other\u0000", n: 1 }]);
     expect(report).toMatchObject({
       matched: 5,
-      extra: [doubled, stranger, { n: 1 }],
+      extra: [doubled, unknownEntry, { n: 1 }],
       mismatched: [{ object: { key: different.key }, state: "delivered" }],
     });
     expect(new Set(report.missing.map(({ downstreamKey }) => downstreamKey))).toEqual(

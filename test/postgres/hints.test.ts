@@ -39,9 +39,9 @@ describe.each(postgresVersions())("hints on PostgreSQL %i", (version) => {
   }
 
   async function collect(hints: HintSupport) {
-    const heard: Hint[] = [];
-    const stop = await hints.listen((hint) => heard.push(hint));
-    return { heard, stop };
+    const received: Hint[] = [];
+    const stop = await hints.listen((hint) => received.push(hint));
+    return { heard: received, stop };
   }
 
   const listeners = async () => {
@@ -67,14 +67,14 @@ describe.each(postgresVersions())("hints on PostgreSQL %i", (version) => {
 
   test("go together while one is under way", async () => {
     const [sender, hearer] = [hintsOf(sending), hintsOf(hearing)];
-    const { heard } = await collect(hearer.hints);
+    const { heard: received } = await collect(hearer.hints);
     for (let count = 0; count < 200; count++) sender.hints.send(count % 2 === 0 ? "effects" : "pending");
     expect(sending.totalCount, "one connection at most").toBeLessThanOrEqual(1);
     await sender.close();
-    await until(() => heard.includes("pending") && heard.includes("effects"), {
+    await until(() => received.includes("pending") && received.includes("effects"), {
       what: "both kinds are heard",
     });
-    expect(heard.length).toBeLessThanOrEqual(4);
+    expect(received.length).toBeLessThanOrEqual(4);
     await hearer.close();
   });
 
@@ -86,7 +86,7 @@ describe.each(postgresVersions())("hints on PostgreSQL %i", (version) => {
     for (const { stop } of others.slice(1)) await stop();
     sender.hints.send("effects");
     await until(() => first?.heard.length === 1 && others[0]?.heard.length === 1, { what: "both hear it" });
-    expect(others.slice(1).flatMap(({ heard }) => heard)).toEqual([]);
+    expect(others.slice(1).flatMap(({ heard: received }) => received)).toEqual([]);
     await first?.stop();
     await first?.stop();
     expect(await listeners(), "one listens still").toHaveLength(1);
@@ -101,26 +101,26 @@ describe.each(postgresVersions())("hints on PostgreSQL %i", (version) => {
 
   test("stay in their schema", async () => {
     const [other, sender, hearer] = [hintsOf(sending, "elsewhere"), hintsOf(sending), hintsOf(hearing)];
-    const { heard } = await collect(hearer.hints);
+    const { heard: received } = await collect(hearer.hints);
     other.hints.send("pending");
     await other.close();
     sender.hints.send("effects");
-    await until(() => heard.length > 0, { what: "a hint is heard" });
-    expect(heard).toEqual(["effects"]);
+    await until(() => received.length > 0, { what: "a hint is heard" });
+    expect(received).toEqual(["effects"]);
     await sender.close();
     await hearer.close();
   });
 
   test("a listener whose backend is ended comes back, and takes everything to be due", async () => {
     const [sender, hearer] = [hintsOf(sending), hintsOf(hearing)];
-    const { heard } = await collect(hearer.hints);
+    const { heard: received } = await collect(hearer.hints);
     const [pid] = await listeners();
     await observer.query("select pg_terminate_backend($1)", [pid]);
-    await until(() => heard.length === 2, { what: "it has come back" });
-    expect([...heard].sort()).toEqual(["effects", "pending"]);
+    await until(() => received.length === 2, { what: "it has come back" });
+    expect([...received].sort()).toEqual(["effects", "pending"]);
     expect(await listeners()).not.toEqual([pid]);
     sender.hints.send("effects");
-    await until(() => heard.length === 3, { what: "it hears again" });
+    await until(() => received.length === 3, { what: "it hears again" });
     await sender.close();
     await hearer.close();
   });
@@ -129,7 +129,7 @@ describe.each(postgresVersions())("hints on PostgreSQL %i", (version) => {
     const proxy = await startProxy({ to: { port: Number(new URL(url).port) } });
     const pool = openPool(proxy.url(url), { max: 6, application_name: "hearing" });
     const [sender, hearer] = [hintsOf(sending), hintsOf(pool)];
-    const { heard, stop } = await collect(hearer.hints);
+    const { heard: received, stop } = await collect(hearer.hints);
     const endAll =
       "select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'hearing'";
     for (let times = 0; times < 3; times++) {
@@ -140,10 +140,10 @@ describe.each(postgresVersions())("hints on PostgreSQL %i", (version) => {
       await observer.query(endAll);
       listening.release();
     }
-    await until(() => heard.length > 0, { what: "it has come back" });
-    const told = heard.length;
+    await until(() => received.length > 0, { what: "it has come back" });
+    const told = received.length;
     sender.hints.send("effects");
-    await until(() => heard.length > told, { what: "it hears again" });
+    await until(() => received.length > told, { what: "it hears again" });
     expect(told, "it took everything to be due once").toBe(2);
     await stop();
     await until(async () => (await listeners()).length === 0, { what: "nobody listens" });
@@ -183,12 +183,12 @@ describe.each(postgresVersions())("hints on PostgreSQL %i", (version) => {
 
   test("no notification rides in a transaction that enqueues", async () => {
     const hearer = hintsOf(hearing);
-    const { heard } = await collect(hearer.hints);
+    const { heard: received } = await collect(hearer.hints);
     const store = postgresStore({ pool: sending });
     await enqueuing(store, [newEffect()], async () => {}, newLife(newKey()));
     store.hints?.send("pending");
-    await until(() => heard.length > 0, { what: "the hint is heard" });
-    expect(heard).toEqual(["pending"]);
+    await until(() => received.length > 0, { what: "the hint is heard" });
+    expect(received).toEqual(["pending"]);
     await store.close();
     await hearer.close();
   });

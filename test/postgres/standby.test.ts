@@ -82,18 +82,18 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
       expect(await primary.admin(state, [life.key]), "here, perhaps nowhere else").toEqual([
         { state: "completed" },
       ]);
-      const told = store.read(life);
-      let isTold = false;
-      void told.then(() => {
-        isTold = true;
+      const answered = store.read(life);
+      let isAnswered = false;
+      void answered.then(() => {
+        isAnswered = true;
       });
       const { resolve } = supportOf(store);
       expect(await resolve(life, life.id, life.fence, 150), "a read alone proves nothing").toBe("in_doubt");
-      expect(isTold, "who is told of it must not lose it with this server").toBe(false);
+      expect(isAnswered, "who is told of it must not lose it with this server").toBe(false);
       const settled = resolve(life, life.id, life.fence, 20_000);
       await replication.pass();
       expect(await settled).toBe("committed");
-      expect((await told).record?.state).toBe("completed");
+      expect((await answered).record?.state).toBe("completed");
       await standby.untilCaughtUp();
       const copy = openPool(standby.url, { max: 1 });
       expect(await countRows(copy, life)).toBe(1);
@@ -189,15 +189,15 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
     await inDoubt;
   }
 
-  async function expectToldOnceReplicated<T>(repeat: () => Promise<T>, expected: T) {
-    let isTold = false;
-    const told = repeat().finally(() => {
-      isTold = true;
+  async function expectAnswerOnceReplicated<T>(repeat: () => Promise<T>, expected: T) {
+    let isAnswered = false;
+    const answered = repeat().finally(() => {
+      isAnswered = true;
     });
-    await Promise.race([told, untilConfirming()]);
-    expect(isTold, "a read alone proves nothing").toBe(false);
+    await Promise.race([answered, untilConfirming()]);
+    expect(isAnswered, "a read alone proves nothing").toBe(false);
     await replication.pass();
-    expect(await told).toEqual(expected);
+    expect(await answered).toEqual(expected);
   }
 
   test("a start or an end of a send whose wait was cancelled is told only once it is replicated", async () => {
@@ -208,7 +208,7 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
     if (claimed === undefined) throw new Error("it was claimed");
     for (const write of [() => outbox.start([claimed], 60_000), () => outbox.end([delivered(claimed)])]) {
       await expectInDoubt(write);
-      await expectToldOnceReplicated(write, [claimed.id]);
+      await expectAnswerOnceReplicated(write, [claimed.id]);
     }
     await store.close();
   });
@@ -234,12 +234,12 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
     ];
     for (const write of writes) {
       await expectInDoubt(write);
-      await expectToldOnceReplicated(write, true);
+      await expectAnswerOnceReplicated(write, true);
     }
     // Who finds its settlement in the audit does not write it again.
     replication.stall();
     const found = async () => (await store.settlement.audit(owner.key)).map(({ id }) => id);
-    await expectToldOnceReplicated(found, [settling.id]);
+    await expectAnswerOnceReplicated(found, [settling.id]);
     await store.close();
   });
 
@@ -255,10 +255,10 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
     ];
     for (const { facts, die } of deaths) {
       await expectInDoubt(die);
-      await expectToldOnceReplicated(async () => (await find(facts.digest))?.state, "dead");
+      await expectAnswerOnceReplicated(async () => (await find(facts.digest))?.state, "dead");
     }
     replication.stall();
-    await expectToldOnceReplicated(condemn, true);
+    await expectAnswerOnceReplicated(condemn, true);
     await store.close();
   });
 

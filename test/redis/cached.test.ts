@@ -180,7 +180,7 @@ describe.skipIf(redisProgram() === undefined)("a cache on Redis", () => {
     async () => {
       const services = [await open({ timeoutMs: 20 }), await open({ timeoutMs: 20, near: true })];
       const all = Array.from({ length: 40 }, newKey);
-      const heard = new Map(all.map((key) => [key, new Set<string>()]));
+      const seenBy = new Map(all.map((key) => [key, new Set<string>()]));
       let over = false;
       const turmoil = (async () => {
         while (!over) {
@@ -201,13 +201,13 @@ describe.skipIf(redisProgram() === undefined)("a cache on Redis", () => {
             },
             { what: `${key} is answered`, timeoutMs: 25_000 },
           );
-          heard.get(key)?.add(JSON.stringify(result?.value));
+          seenBy.get(key)?.add(JSON.stringify(result?.value));
         }),
       );
       await Promise.all(asking);
       over = true;
       await turmoil;
-      expect([...heard.values()].map((answers) => answers.size)).toEqual(all.map(() => 1));
+      expect([...seenBy.values()].map((answers) => answers.size)).toEqual(all.map(() => 1));
       expect(await Promise.all(all.map((key) => runsOf(key)))).toEqual(all.map(() => 1));
     },
   );

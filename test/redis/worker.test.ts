@@ -22,7 +22,10 @@ describe.skipIf(redisProgram() === undefined)("workers", () => {
     const victim = spawnWorker(script, { args: [server.url, "hang"] });
     await victim.line((line) => line.inside === "second");
     await victim.kill();
-    const heirs = [spawnWorker(script, { args: [server.url] }), spawnWorker(script, { args: [server.url] })];
+    const successors = [
+      spawnWorker(script, { args: [server.url] }),
+      spawnWorker(script, { args: [server.url] }),
+    ];
     const done = await until(
       async () => {
         const result = await submit();
@@ -41,6 +44,6 @@ describe.skipIf(redisProgram() === undefined)("workers", () => {
     const left = () => Promise.all([client.zcard(index), client.hlen(lookUp)]);
     expect((await left())[0]).toBeGreaterThan(0);
     await until(async () => (await left()).every((count) => count === 0), { timeoutMs: 20_000 });
-    for (const heir of heirs) expect(await heir.kill("SIGTERM")).toMatchObject({ code: 0 });
+    for (const successor of successors) expect(await successor.kill("SIGTERM")).toMatchObject({ code: 0 });
   });
 });

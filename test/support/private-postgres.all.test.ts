@@ -92,9 +92,9 @@ describe("a private PostgreSQL", () => {
   it("notifies its sessions when it shuts down", async () => {
     await using server = await startPostgres();
     const session = await client(server);
-    const told = new Promise((resolve) => session.once("error", resolve));
+    const notified = new Promise((resolve) => session.once("error", resolve));
     await server.shutdown();
-    expect(await told).toMatchObject({ code: "57P01" });
+    expect(await notified).toMatchObject({ code: "57P01" });
   });
 
   it("stops although a backend is frozen", async () => {

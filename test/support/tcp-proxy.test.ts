@@ -130,12 +130,12 @@ describe("a proxy in front of Postgres", () => {
     await unsent;
 
     proxy.stall("down");
-    const unheard = client.query("insert into t values (6)");
+    const unacknowledged = client.query("insert into t values (6)");
     await until(() => stored(6), { what: "the row arrives" });
-    const silent = within(unheard, "an answer", 50);
+    const silent = within(unacknowledged, "an answer", 50);
     await expect(silent).rejects.toThrow("not settled");
     await proxy.pass();
-    await unheard;
+    await unacknowledged;
   });
 
   it("delays traffic", async () => {

@@ -22,7 +22,8 @@ function early(make: (sound: EarlySettlements, parts: Parts) => Partial<EarlySet
   };
 }
 
-const said = "early: a settlement for a running life is stored as given, once, in order, and changes nothing";
+const storedCase =
+  "early: a settlement for a running life is stored as given, once, in order, and changes nothing";
 const only =
   "early: stored only for a record that runs or may be resumed, and only in the version that was read";
 const due = "early: unknown records with a stored settlement are due, and no settlement outlives its life";
@@ -37,9 +38,12 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "settlements are kept in memory and lost in a crash": [said, early(() => ({ keep: async () => true }))],
+  "settlements are kept in memory and lost in a crash": [
+    storedCase,
+    early(() => ({ keep: async () => true })),
+  ],
   "each repetition is stored again": [
-    said,
+    storedCase,
     early((sound) => ({
       keep: (key, guard, one) => sound.keep(key, guard, { ...one, note: { ...one.note, id: newId() } }),
     })),
@@ -49,17 +53,17 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     early((sound) => ({ keep: async (...given) => (await sound.keep(...given)) || true })),
   ],
   "the last settlement comes first": [
-    said,
+    storedCase,
     early((sound) => ({ of: async (...given) => [...(await sound.of(...given))].reverse() })),
   ],
   "settlements are gone once the record is unknown": [
-    said,
+    storedCase,
     early((sound, { rows }) => ({
       of: async (key, id) => (currentOf(rows, key)?.state === "unknown" ? [] : sound.of(key, id)),
     })),
   ],
   "a new life has the settlements of the previous one": [
-    said,
+    storedCase,
     early((sound, { rows }) => ({
       of: async (key) => sound.of(key, currentOf(rows, key)?.id ?? ""),
     })),

@@ -5,7 +5,7 @@ import { casesOf, failuresOf, type Mistake, type Parts } from "../../../test/sup
 import type { FactGroup, FactSupport, KeptFacts } from "../../latchkey/src/stores/facts.ts";
 
 const name = (text: string) => `facts: ${text}`;
-const said = name("they come back as given, with the store's time, separately for each kind");
+const storedCase = name("they come back as given, with the store's time, separately for each kind");
 const bounds = name("the first ten and the last twenty stay, with a count of all");
 const keys = name("many keys at once keep their own, even if their names could be confused");
 const races = name("two that are stored at once are both kept");
@@ -47,14 +47,14 @@ function byName(nameOf: (group: Pick<FactGroup, "key" | "recordId">) => string):
 
 const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mistake]>> = {
   "all with the time at which they were stored": [
-    said,
+    storedCase,
     keeping((group) => ({ ...group, facts: group.facts.map((one) => ({ ...one, agoMs: 0 })) })),
   ],
   "no trace": [
-    said,
+    storedCase,
     keeping((group) => ({ ...group, facts: group.facts.map((one) => ({ ...one, traceId: null })) })),
   ],
-  "all kinds stored as one": [said, keeping((group) => ({ ...group, kind: "repeat" }))],
+  "all kinds stored as one": [storedCase, keeping((group) => ({ ...group, kind: "repeat" }))],
   "only the last thirty": [
     bounds,
     facts((sound) => ({

@@ -24,10 +24,10 @@ const mistakes: Readonly<Record<string, Mistake>> = {
   })),
   "a count forgets the last error": messages((parts) => ({
     async count(facts, count, id) {
-      const told = { ...(await parts.messages.count(facts, count, id)), lastErrorCode: count.errorCode };
+      const counted = { ...(await parts.messages.count(facts, count, id)), lastErrorCode: count.errorCode };
       const row = parts.kept.find(facts.digest);
-      if (row !== null) parts.kept.put({ ...row, tally: told });
-      return told;
+      if (row !== null) parts.kept.put({ ...row, tally: counted });
+      return counted;
     },
   })),
   "all messages share a tally": messages(({ messages: sound }) => ({
@@ -48,8 +48,8 @@ const mistakes: Readonly<Record<string, Mistake>> = {
   })),
   "a count revives a dead message": messages((parts) => ({
     async count(facts, count, id) {
-      const told = await parts.messages.count(facts, count, id);
-      const tally = { ...told, state: "watched" } as const;
+      const counted = await parts.messages.count(facts, count, id);
+      const tally = { ...counted, state: "watched" } as const;
       const row = parts.kept.find(facts.digest);
       if (row !== null)
         parts.kept.put({ ...row, tally, letter: null, expiresAt: parts.now() + count.keepMs });
@@ -121,10 +121,10 @@ const mistakes: Readonly<Record<string, Mistake>> = {
   "a tally's time is counted from its first count": messages((parts) => ({
     async count(facts, count, id) {
       const before = parts.kept.find(facts.digest)?.expiresAt ?? null;
-      const told = await parts.messages.count(facts, count, id);
+      const counted = await parts.messages.count(facts, count, id);
       const row = parts.kept.find(facts.digest);
       if (row !== null && before !== null) parts.kept.put({ ...row, expiresAt: before });
-      return told;
+      return counted;
     },
   })),
   "cleaning removes dead messages": {

@@ -1876,8 +1876,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
   "listeners that cannot unsubscribe": [
     "hints: a listener that has unsubscribed receives no more",
     hints(({ hints: inner }) => ({
-      async listen(hear) {
-        await inner.listen(hear);
+      async listen(listener) {
+        await inner.listen(listener);
         return async () => {};
       },
     })),
@@ -1888,12 +1888,12 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       const listeners = new Set<(hint: Hint) => void>();
       return {
         send: (hint) => {
-          for (const hear of listeners) hear(hint);
+          for (const listener of listeners) listener(hint);
         },
-        async listen(hear) {
-          listeners.add(hear);
+        async listen(listener) {
+          listeners.add(listener);
           return async () => {
-            listeners.delete(hear);
+            listeners.delete(listener);
           };
         },
       };
@@ -1905,8 +1905,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       let last: (hint: Hint) => void = () => {};
       return {
         send: (hint) => last(hint),
-        async listen(hear) {
-          last = hear;
+        async listen(listener) {
+          last = listener;
           return async () => {};
         },
       };

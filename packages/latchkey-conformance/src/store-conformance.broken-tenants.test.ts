@@ -63,7 +63,7 @@ const age =
   "audit age: rows are removed when they are old enough, oldest first, at most `limit`, and others stay";
 
 /** As if it were still stored. */
-const saidOnce: EarlySettlement = {
+const settledOnce: EarlySettlement = {
   settlement: {
     event: "settle_call",
     call: "c",
@@ -136,7 +136,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     early,
     {
       store: ({ inner }) => ({
-        ...(inner.early && { early: { ...inner.early, of: async () => [saidOnce] } }),
+        ...(inner.early && { early: { ...inner.early, of: async () => [settledOnce] } }),
       }),
     },
   ],

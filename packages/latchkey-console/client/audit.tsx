@@ -99,7 +99,7 @@ export function AuditRows({ entries, hasTenant }: AuditRowsProps) {
                 <TenantLink tenant={entry.tenant} />
               </td>
             )}
-            <td class="said">
+            <td class="statement">
               {sentenceOf(entry)}
               {entry.reason !== null && <span class="quiet"> “{entry.reason}”</span>}
             </td>

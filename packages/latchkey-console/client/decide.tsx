@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import type { Choice, Problem, Session } from "../src/wire.ts";
 import { act } from "./api.ts";
 import { Notice } from "./parts.tsx";
-import { said } from "./state.ts";
+import { announcement } from "./state.ts";
 
 interface DecideProps {
   readonly name: string;
@@ -28,7 +28,7 @@ export function DecideDead({ name, death, choices, who, onChanged }: DecideProps
     const answer = await act("decide", { death, reason, ...fields });
     setProblem(answer.ok ? null : answer.problem);
     setChosen(null);
-    if (answer.ok) said.value = `${titleOf(chosen)}: ${name}.`;
+    if (answer.ok) announcement.value = `${titleOf(chosen)}: ${name}.`;
     onChanged();
   };
   return (

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import type { Problem, RecordReport, Session } from "../src/wire.ts";
 import { act } from "./api.ts";
 import { Notice } from "./parts.tsx";
-import { said } from "./state.ts";
+import { announcement } from "./state.ts";
 
 interface Offer {
   readonly event: "retry" | "forget";
@@ -72,7 +72,7 @@ export function Hasten({ report, who, onChanged }: HastenProps) {
           {...{ report, offer, who }}
           onDone={(refused) => {
             setProblem(refused);
-            if (refused === null) said.value = `${offer.title}: ${report.key}.`;
+            if (refused === null) announcement.value = `${offer.title}: ${report.key}.`;
             onChanged();
           }}
         />

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 import type { Problem } from "../src/wire.ts";
 import { shortKey } from "./format.ts";
-import { said } from "./state.ts";
+import { announcement } from "./state.ts";
 
 export type StateName =
   | "pending"
@@ -54,9 +54,9 @@ export function Copy({ text }: { readonly text: string }) {
   const copy = async () => {
     try {
       await navigator.clipboard.writeText(text);
-      said.value = `Copied ${text}`;
+      announcement.value = `Copied ${text}`;
     } catch {
-      said.value = "The browser did not allow copying.";
+      announcement.value = "The browser did not allow copying.";
     }
   };
   return (

@@ -7,7 +7,7 @@ import { ageText } from "./format.ts";
 import { Known } from "./known.tsx";
 import { Empty, Icon, Notice, StateWord } from "./parts.tsx";
 import { After, fieldsOf, type OutcomeName, Outcomes, type ProofName } from "./settle-fields.tsx";
-import { addressOf, ageOf, said } from "./state.ts";
+import { addressOf, ageOf, announcement } from "./state.ts";
 import { useAnswer } from "./use-answer.ts";
 
 interface PanelProps {
@@ -115,7 +115,7 @@ function useSettling(report: RecordReport, onChanged: () => void) {
     const answer = await act("settle", { recordId: report.id, attempt, reason, ...fields });
     setBusy(false);
     setRefused(answer.ok ? null : answer.problem);
-    if (answer.ok) said.value = `Settled ${report.key}.`;
+    if (answer.ok) announcement.value = `Settled ${report.key}.`;
     onChanged();
   };
   const chosen = { call, outcome, proof, setProof, text, setText };

@@ -5,7 +5,18 @@ import type { DepthView, Session } from "../src/wire.ts";
 import { act, poll, readDepths, readSession } from "./api.ts";
 import { ageText, clockText, countText } from "./format.ts";
 import { Icon, Notice, StateIcon, type StateName } from "./parts.tsx";
-import { addressOf, ageOf, go, lostSince, notice, outside, overview, route, said, session } from "./state.ts";
+import {
+  addressOf,
+  ageOf,
+  announcement,
+  go,
+  lostSince,
+  notice,
+  outside,
+  overview,
+  route,
+  session,
+} from "./state.ts";
 import { isDark, toggleTheme } from "./theme.ts";
 
 export function Shell({ who, children }: { readonly who: Session; readonly children: ComponentChildren }) {
@@ -37,7 +48,7 @@ export function Shell({ who, children }: { readonly who: Session; readonly child
         </Notice>
       )}
       <p class="visually-hidden" role="status" aria-live="polite">
-        {said}
+        {announcement}
       </p>
     </>
   );

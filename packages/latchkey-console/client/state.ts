@@ -14,7 +14,7 @@ export const jobs = signal<readonly JobView[]>([]);
 export const lostSince = signal<Date | null>(null);
 export const notice = signal<Problem | null>(null);
 /** Announced to users of screen readers when something changes. */
-export const said = signal("");
+export const announcement = signal("");
 export const paused = signal(false);
 
 export interface Route {

@@ -8,12 +8,12 @@ import { memoryStore } from "latchkey/memory";
 import { createMetrics } from "latchkey/metrics";
 
 const say = (line: Readonly<Record<string, unknown>>) => console.log(JSON.stringify(line));
-const told = new Map<unknown, PromiseWithResolvers<void>>(
+const started = new Map<unknown, PromiseWithResolvers<void>>(
   ["start", "finish", "sick"].map((name) => [name, Promise.withResolvers<void>()]),
 );
 const lines = createInterface({ input: process.stdin });
-lines.on("line", (text) => told.get(JSON.parse(text))?.resolve());
-const until = (name: string) => told.get(name)?.promise;
+lines.on("line", (text) => started.get(JSON.parse(text))?.resolve());
+const until = (name: string) => started.get(name)?.promise;
 
 let sick = false;
 void until("sick")?.then(() => {

@@ -4,7 +4,7 @@
  */
 import type { Bound } from "./bound.ts";
 import { type Actor, actorsOf, type Configuration } from "./configurations.ts";
-import { judgeReason, judgeTold } from "./judge-told.ts";
+import { judgeReason, judgeReplies } from "./judge-replies.ts";
 import { Counted, hashOf, type Known, Seen } from "./known.ts";
 import { type Move, Moves, type Position, type Setting } from "./moves.ts";
 import { Quiet } from "./quiet.ts";
@@ -206,7 +206,7 @@ export class Explorer {
     const body = this.#actors[told.who]?.body ?? null;
     if (body === null) return told.outcome === "over" ? null : `L1: a service ended ${told.outcome}`;
     const listener = { body, several: this.#configuration.other };
-    return judgeTold(to.place.shared, told, listener) ?? judgeReason(told, this.#bound, to.left);
+    return judgeReplies(to.place.shared, told, listener) ?? judgeReason(told, this.#bound, to.left);
   }
 
   #path(): readonly Step[] {

@@ -2,7 +2,7 @@
 import { changes, isRollback } from "./ask.ts";
 import { type Bound, type Losses, spent } from "./bound.ts";
 import { mayHappen } from "./execute.ts";
-import type { Hearing } from "./judge-told.ts";
+import type { Hearing } from "./judge-replies.ts";
 import type { Waiting } from "./life.ts";
 import type { Input } from "./process.ts";
 import { hasDeadline } from "./shared.ts";

@@ -4,10 +4,10 @@ import type { LatchkeyRecord } from "../../../packages/latchkey/src/engine/recor
 import { isFinal } from "./change.ts";
 import type { Actor, Configuration } from "./configurations.ts";
 import { mayHappen } from "./execute.ts";
-import { judgeTold, toldOf } from "./judge-told.ts";
+import { judgeReplies, replyOf } from "./judge-replies.ts";
 import type { Position } from "./moves.ts";
 import type { Plan } from "./operations.ts";
-import { client, service, type Told } from "./roles.ts";
+import { client, type RequestEnd, service } from "./roles.ts";
 import { hasDeadline, type Shared } from "./shared.ts";
 import type { Place, Space } from "./space.ts";
 import { type Node, Tree } from "./tree.ts";
@@ -68,12 +68,12 @@ export class Quiet {
       const tree = this.#actors[who]?.tree;
       return node === null || node.isOver || tree === undefined ? [] : [{ who, tree, node }];
     });
-    for (const node of nodes) if (node?.outcome != null) this.#reach(`told ${toldOf(node).kind}`);
-    const told = nodes.flatMap((node) => (node === null ? [] : [toldOf(node)]));
+    for (const node of nodes) if (node?.outcome != null) this.#reach(`told ${replyOf(node).kind}`);
+    const told = nodes.flatMap((node) => (node === null ? [] : [replyOf(node)]));
     let at = await this.#settled(place, left);
     const first = await this.#asked(at, 1);
     at = first.place;
-    const violation = this.#checkRest(at, first.told) ?? checkTold(told, first.told);
+    const violation = this.#checkRest(at, first.told) ?? checkReplies(told, first.told);
     if (violation !== null) return violation;
     const bodies = this.#configuration.other ? [1, 2] : [1];
     for (const body of bodies) {
@@ -87,7 +87,7 @@ export class Quiet {
   }
 
   /** The client comes again until it hears something that stays. */
-  async #asked(begin: Place, body: number): Promise<{ readonly place: Place; readonly told: Told }> {
+  async #asked(begin: Place, body: number): Promise<{ readonly place: Place; readonly told: RequestEnd }> {
     let place = begin;
     for (let tries = 1; ; tries++) {
       const asked = await this.#client(place, body, `client ${tries}`);
@@ -105,7 +105,7 @@ export class Quiet {
     }
   }
 
-  #checkRest({ shared }: Place, told: Told): string | null {
+  #checkRest({ shared }: Place, told: RequestEnd): string | null {
     const { plan } = this.#configuration;
     const record = shared.rows[0]?.record ?? null;
     if (record === null || record.state === "in_progress" || record.state === "retryable") {
@@ -158,14 +158,14 @@ export class Quiet {
     place: Place,
     body: number,
     name: string,
-  ): Promise<{ readonly place: Place; readonly told: Told }> {
+  ): Promise<{ readonly place: Place; readonly told: RequestEnd }> {
     const tree = this.#tree(name, () => client(this.#configuration.plan, body));
     const { place: after, node, from, last } = await this.#played(place, tree);
     const outcome = node.outcome ?? "";
     const listener = { body, several: this.#configuration.other };
-    const violation = judgeTold(after.shared, { outcome, from, last }, listener);
+    const violation = judgeReplies(after.shared, { outcome, from, last }, listener);
     if (violation !== null) throw new Stuck(violation);
-    return { place: after, told: toldOf(node) };
+    return { place: after, told: replyOf(node) };
   }
 
   async #played(begin: Place, tree: Tree): Promise<Played> {
@@ -201,7 +201,7 @@ export class Quiet {
     const body = this.#actors[who]?.body ?? null;
     if (body === null || node.outcome !== null || next.outcome === null) return;
     const listener = { body, several: this.#configuration.other };
-    const violation = judgeTold(place.shared, { outcome: next.outcome, from, last }, listener);
+    const violation = judgeReplies(place.shared, { outcome: next.outcome, from, last }, listener);
     if (violation !== null) throw new Stuck(violation);
   }
 
@@ -262,7 +262,7 @@ function isDue({ shared }: Place): boolean {
 }
 
 /** An answer that was given is not lost, and stays the same. */
-function checkTold(before: readonly Told[], now: Told): string | null {
+function checkReplies(before: readonly RequestEnd[], now: RequestEnd): string | null {
   for (const { answer, kind } of before) {
     if (answer === null || now.kind.startsWith("key misuse")) continue;
     if (now.answer !== answer) return `I15: ${kind} ${answer} was told, and now ${now.kind} ${now.answer}`;
@@ -270,7 +270,7 @@ function checkTold(before: readonly Told[], now: Told): string | null {
   return null;
 }
 
-function checkSame(before: Told, again: Told): string | null {
+function checkSame(before: RequestEnd, again: RequestEnd): string | null {
   const same = before.answer === null ? before.kind === again.kind : again.kind === "replay";
   const isSame = same && before.answer === again.answer;
   return isSame ? null : `I3: told ${before.kind} ${before.answer} and then ${again.kind} ${again.answer}`;

@@ -12,7 +12,7 @@ import type { Role, System } from "./process.ts";
 export type ServiceName = "rescuer" | "reconciler" | "dispatcher";
 
 /** How a client's request ended, as its client sees it. */
-export interface Told {
+export interface RequestEnd {
   readonly kind: string;
   readonly id: string | null;
   /** The answer; null: there is none, or it is not to be relied on. */
@@ -27,7 +27,7 @@ export class WorldError extends Error {
 export function client(plan: Plan, body: number): Role {
   return async (system) => {
     const submit = define(system, plan);
-    const told = await submit(body).then(toldOf, thrown);
+    const told = await submit(body).then(requestEndOf, thrown);
     return JSON.stringify(told);
   };
 }
@@ -58,7 +58,7 @@ function made({ latchkey }: System, name: ServiceName): { runOnce(): Promise<unk
   }
 }
 
-function toldOf(result: Result): Told {
+function requestEndOf(result: Result): RequestEnd {
   switch (result.kind) {
     case "executed": {
       const { recordId: id, answer, stored } = result;
@@ -75,7 +75,7 @@ function toldOf(result: Result): Told {
   }
 }
 
-function thrown(error: unknown): Told {
+function thrown(error: unknown): RequestEnd {
   const known = error instanceof WorldError || isLatchkeyError(error);
   const code = error instanceof StoreError ? `${error.code}, ${error.certainty}` : nameOf(error);
   return { kind: known ? `threw ${code}` : `broken: ${String(error)}`, id: null, answer: null };

@@ -12,7 +12,7 @@ export interface Request {
   readonly principal: string | null;
 }
 
-export type Said = Result | { readonly kind: "threw"; readonly error: unknown };
+export type RequestResult = Result | { readonly kind: "threw"; readonly error: unknown };
 
 export interface Asked extends Request {
   readonly record: RecordKey;
@@ -21,7 +21,7 @@ export interface Asked extends Request {
   readonly begunMs: number;
   ended: number | null;
   endedMs: number;
-  said: Said | null;
+  said: RequestResult | null;
   /** Numbers of its handler's runs. */
   readonly nonces: number[];
 }

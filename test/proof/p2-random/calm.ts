@@ -3,7 +3,7 @@
  * and clients come once more. Then nothing may be left over.
  */
 import type { Asked } from "./asked.ts";
-import { submit, toldNothing } from "./clients.ts";
+import { gotNothing, submit } from "./clients.ts";
 import { keyTextOf, type LifeLog, nonceOf } from "./life-log.ts";
 import { notLinearizable } from "./linearizable.ts";
 import { decideAbout } from "./person.ts";
@@ -229,7 +229,7 @@ function checkLife(world: World, life: LifeLog): void {
 
 /** Who was told that nothing has happened was told the truth. */
 function checkNothing({ effects, report }: World, asked: Asked): void {
-  if (!toldNothing(asked)) return;
+  if (!gotNothing(asked)) return;
   const committed = asked.nonces.filter((nonce) => effects.committed(nonce) !== null);
   if (committed.length === 0) return;
   report.fail("I8", `${asked.plan.name} was told ${asked.said?.kind}, and run ${committed} is committed`);

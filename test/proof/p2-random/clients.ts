@@ -5,7 +5,7 @@ import { submit as submitShared } from "../../../packages/latchkey/src/execution
 import type { Result, Submission, Work } from "../../../packages/latchkey/src/operations/attempt.ts";
 import type { OwnedOperation } from "../../../packages/latchkey/src/operations/owned-operation.ts";
 import type { MemoryTransaction } from "../../../packages/latchkey/src/stores/memory.ts";
-import { type Asked, type Request, type Said, WorldError } from "./asked.ts";
+import { type Asked, type Request, type RequestResult, WorldError } from "./asked.ts";
 import { isDirect, type StepsInput } from "./config.ts";
 import { leaseWork, transactionWork } from "./direct-work.ts";
 import { answerText, keyTextOf } from "./life-log.ts";
@@ -28,8 +28,8 @@ export function submit(world: World, process: Process, request: Request): Asked 
     nonces: [],
   };
   const running = execute(world, process, asked).then(
-    (result) => hear(world, process, asked, result),
-    (error: unknown) => hear(world, process, asked, { kind: "threw", error }),
+    (result) => receive(world, process, asked, result),
+    (error: unknown) => receive(world, process, asked, { kind: "threw", error }),
   );
   world.track(process, `${plan.shape} ${plan.name} ${key.tenant} ${key.key} body ${request.digest}`, running);
   return asked;
@@ -57,7 +57,7 @@ function execute(world: World, process: Process, asked: Asked): Promise<Result> 
   return submitShared(latchkey.runtime, operation, submission, work as Work<MemoryTransaction>, batches);
 }
 
-function hear(world: World, process: Process, asked: Asked, said: Said): void {
+function receive(world: World, process: Process, asked: Asked, said: RequestResult): void {
   // What a dead process says, nobody hears.
   if (!process.alive) return;
   const { report } = world;
@@ -70,10 +70,10 @@ function hear(world: World, process: Process, asked: Asked, said: Said): void {
   report.reach(`told ${said.kind === "key_misuse" ? `key misuse: ${said.because}` : what}`);
   switch (said.kind) {
     case "executed":
-      if (said.stored) checkTold(world, asked, said.recordId, answerText(said.answer), "I4");
+      if (said.stored) checkReplies(world, asked, said.recordId, answerText(said.answer), "I4");
       break;
     case "replay":
-      checkTold(world, asked, said.recordId, answerText(said.answer), "I3");
+      checkReplies(world, asked, said.recordId, answerText(said.answer), "I3");
       break;
     case "threw":
       checkThrown(world, asked, said.error);
@@ -88,7 +88,7 @@ function hear(world: World, process: Process, asked: Asked, said: Said): void {
   }
 }
 
-function checkTold(world: World, asked: Asked, id: string, text: string, invariant: string): void {
+function checkReplies(world: World, asked: Asked, id: string, text: string, invariant: string): void {
   const { report, lives } = world;
   const life = lives.all.get(id);
   if (life === undefined) {
@@ -150,7 +150,7 @@ function checkReason({ report, clock }: World, { plan, begunMs }: Asked, what: s
 }
 
 /** Whether it was told that nothing of it is committed. */
-export function toldNothing({ plan, said }: Asked): boolean {
+export function gotNothing({ plan, said }: Asked): boolean {
   if (said === null || plan.execution !== "transaction") return false;
   if (said.kind === "executed") return !said.stored;
   if (said.kind !== "threw") return false;

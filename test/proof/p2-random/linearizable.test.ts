@@ -1,6 +1,6 @@
 /** Histories of one key, made by hand: which of them a sequential key could have told. */
 import { expect, test } from "vitest";
-import type { Asked, Said } from "./asked.ts";
+import type { Asked, RequestResult } from "./asked.ts";
 import { Choices } from "./choices.ts";
 import { drawConfig } from "./config.ts";
 import type { LifeLog } from "./life-log.ts";
@@ -22,15 +22,16 @@ const lives = new Map([
 ]);
 
 /** Asked at `begun` and told at `ended`, both also milliseconds. */
-function asked(begun: number, ended: number, said: Said, digest = 1): Asked {
+function asked(begun: number, ended: number, said: RequestResult, digest = 1): Asked {
   const request = { plan, key: { tenant: "ta", key: "k" }, digest, principal: "p" };
   const times = { begun, begunMs: begun, ended, endedMs: ended };
   const key = { tenant: "ta", scope: "op0", key: "k" };
   return { ...request, ...times, record: key, said, nonces: [] } as unknown as Asked;
 }
 
-const executed = (recordId: string) => ({ kind: "executed", recordId, stored: true }) as unknown as Said;
-const replay = (recordId: string) => ({ kind: "replay", recordId }) as unknown as Said;
+const executed = (recordId: string) =>
+  ({ kind: "executed", recordId, stored: true }) as unknown as RequestResult;
+const replay = (recordId: string) => ({ kind: "replay", recordId }) as unknown as RequestResult;
 const inProgress = { kind: "in_progress", recordId: "one", retryAfterMs: 1 } as const;
 const misuse = { kind: "key_misuse", because: "fingerprint" } as const;
 

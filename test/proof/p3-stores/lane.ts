@@ -2,7 +2,7 @@
 import { type Clock, systemPorts } from "../../../packages/latchkey/src/ports.ts";
 import { within } from "../../support/until.ts";
 import type { Bench, Place, StoreKind, Subject } from "./bench.ts";
-import { observed, type Texts, type Told } from "./text.ts";
+import { type CallResult, observed, type Texts } from "./text.ts";
 
 /** Of one step on one store; the slowest takes some milliseconds. */
 const defaultLimitMs = 20_000;
@@ -77,7 +77,7 @@ export async function everywhere(
   what: string,
   make: (on: Subject) => Promise<unknown>,
   texts: (on: Subject) => Texts,
-): Promise<Told> {
+): Promise<CallResult> {
   const all = await Promise.all(
     subjects.map(async (on) => {
       const told = within(
@@ -85,7 +85,7 @@ export async function everywhere(
         what,
         limitMs,
       );
-      return told.catch((error: unknown): Told => {
+      return told.catch((error: unknown): CallResult => {
         throw new Difference(`${what}: ${on.name} does not come to an end`, { cause: error, isStuck: true });
       });
     }),

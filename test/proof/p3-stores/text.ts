@@ -3,7 +3,7 @@ import { IllegalTransition } from "../../../packages/latchkey/src/engine/transit
 import { StoreError } from "../../../packages/latchkey/src/errors.ts";
 
 /** What a call came to. */
-export interface Told {
+export interface CallResult {
   /** For the counters. */
   readonly kind: string;
   /** The same for the same reply of another store. */
@@ -13,7 +13,7 @@ export interface Told {
 }
 
 /** @param beginMs times are shown from here on */
-export async function observed(make: () => Promise<unknown>, texts: Texts): Promise<Told> {
+export async function observed(make: () => Promise<unknown>, texts: Texts): Promise<CallResult> {
   try {
     const value = await make();
     if (isRefusal(value)) return { kind: "refused", text: "refused", value };

@@ -24,7 +24,7 @@ export interface AnyStore {
  */
 export type Rule = "exact" | "may_miss" | "sweep" | { readonly outlasts: Owner };
 
-export type Told =
+export type CallResult =
   | { readonly kind: "said"; readonly text: string; readonly missed: boolean }
   | { readonly kind: "failed"; readonly certainty: StoreError["certainty"] }
   | { readonly kind: "threw"; readonly text: string };
@@ -36,7 +36,7 @@ export interface Call {
   readonly invoked: number;
   /** Infinity: what it does may happen at any time to come. */
   returned: number;
-  told: Told | null;
+  told: CallResult | null;
   /** What a later call has said for certain about one in doubt: whether it took effect. */
   took: boolean | null;
 }
@@ -112,7 +112,7 @@ export const onMemory = (store: Store<unknown>): AnyStore => ({
 /** What somebody who makes this call is told. */
 export async function observe<T>(
   make: () => Promise<T>,
-): Promise<{ readonly told: Told; readonly value: T | null }> {
+): Promise<{ readonly told: CallResult; readonly value: T | null }> {
   try {
     const value = await make();
     return { told: said(value), value };
@@ -132,7 +132,7 @@ function certaintyOf(error: unknown): StoreError["certainty"] | null {
     : null;
 }
 
-function said(value: unknown): Told {
+function said(value: unknown): CallResult {
   return { kind: "said", text: textOf(value), missed: isMiss(value) };
 }
 

@@ -20,14 +20,14 @@ export interface Gate {
 }
 
 /** What comes of a held flight, beside being delivered. */
-type Fate = "plain" | "reply_lost" | "orphan";
+type FlightEnd = "plain" | "reply_lost" | "orphan";
 
 export interface Flight extends CutFlight {
   /** Index of the next part to be delivered. */
   next: number;
   /** What is on its way or waits in the server: answers that are still to come. */
   awaiting: { executes: number; isLast: boolean } | null;
-  fate: Fate;
+  fate: FlightEnd;
   /** Ends the client's patience with it. */
   readonly giveUp: (() => void) | null;
 }
@@ -78,13 +78,13 @@ export class Wire {
       return destroy(error);
     }) as Socket["destroy"];
     socket.emit = ((event: string, ...args: unknown[]) => {
-      if (event === "data" && !this.#hear(args[0] as Buffer)) return true;
+      if (event === "data" && !this.#receive(args[0] as Buffer)) return true;
       // The server has gone: nothing of it is left to arrive.
       if (event === "end" && this.flight?.fate === "orphan") this.flight = null;
-      const heard = Reflect.apply(emit, undefined, [event, ...args]) as boolean;
+      const wasEmitted = Reflect.apply(emit, undefined, [event, ...args]) as boolean;
       if (event === "close") this.#leave();
       if (event === "data") this.#gate.noted();
-      return heard;
+      return wasEmitted;
     }) as Socket["emit"];
   }
 
@@ -149,7 +149,7 @@ export class Wire {
   }
 
   /** False: the client must not hear it. */
-  #hear(chunk: Buffer): boolean {
+  #receive(chunk: Buffer): boolean {
     const lost = this.flight !== null && this.flight.fate !== "plain";
     const messages = this.#incoming.push(chunk);
     for (const message of messages) this.#understand(message);

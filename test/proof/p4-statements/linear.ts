@@ -4,7 +4,7 @@
  */
 import { sameFence } from "../../../packages/latchkey/src/engine/record.ts";
 import { memoryStore } from "../../../packages/latchkey/src/stores/memory.ts";
-import { type AnyStore, type Call, observe, onMemory, type PassingStore, type Told } from "./calls.ts";
+import { type AnyStore, type Call, type CallResult, observe, onMemory, type PassingStore } from "./calls.ts";
 import { ProcessClock } from "./process-ports.ts";
 import type { Seen } from "./seen.ts";
 import { summaryOfModel, summaryOfSeen, type Watched } from "./summary.ts";
@@ -115,7 +115,7 @@ function model(beginMs: number): AnyStore {
   return onMemory(store);
 }
 
-function isSame({ rule, told, took }: Call, model: Told): boolean {
+function isSame({ rule, told, took }: Call, model: CallResult): boolean {
   if (rule === "sweep" || told === null || told.kind === "failed") return true;
   // One that is known to have happened must have been able to.
   if (isInDoubt(told))
@@ -125,22 +125,22 @@ function isSame({ rule, told, took }: Call, model: Told): boolean {
 }
 
 /** Whether it was told that a lease goes on of which the model says that its own attempt has ended it. */
-async function outlasts({ rule, told }: Call, model: Told, { store }: AnyStore): Promise<boolean> {
+async function outlasts({ rule, told }: Call, model: CallResult, { store }: AnyStore): Promise<boolean> {
   if (typeof rule === "string" || !isSaid(told, "true") || !isSaid(model, "false")) return false;
   const { key, id, fence } = rule.outlasts;
   const { record } = await store.read(key);
   return record?.state === "completed" && record.id === id && sameFence(record.fence, fence);
 }
 
-function isSaid(told: Told | null, text: string): boolean {
+function isSaid(told: CallResult | null, text: string): boolean {
   return told?.kind === "said" && told.text === text;
 }
 
-function isInDoubt(told: Told): boolean {
+function isInDoubt(told: CallResult): boolean {
   return told.kind === "said" && told.text.includes('"kind":"in_doubt"');
 }
 
-function wordsOf(told: Told | null): string {
+function wordsOf(told: CallResult | null): string {
   if (told === null) return "never told";
   return told.kind === "failed" ? `failed, ${told.certainty}` : told.text;
 }

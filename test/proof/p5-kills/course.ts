@@ -21,7 +21,7 @@ export type Moment = "before" | "flight" | "late" | "after";
 /** Renewals come as they like, so they are counted by themselves. */
 export type Series = "calls" | "beats";
 
-export interface Doom {
+export interface KillPoint {
   readonly series: Series;
   /** Counts the calls of this port alone; null: all of the series. */
   readonly of: Port | null;
@@ -61,12 +61,12 @@ export function runningCall(): Call | null {
 export class Course {
   readonly calls: Call[] = [];
   readonly beats: Call[] = [];
-  readonly #doom: Doom | null;
+  readonly #doom: KillPoint | null;
   readonly #hold: (call: Call) => Promise<void>;
 
   /** @param hold sees to it that what the process writes from now on arrives late */
-  constructor(doom: Doom | null, hold: (call: Call) => Promise<void>) {
-    this.#doom = doom;
+  constructor(killPoint: KillPoint | null, hold: (call: Call) => Promise<void>) {
+    this.#doom = killPoint;
     this.#hold = hold;
   }
 
@@ -161,10 +161,11 @@ export class Course {
   }
 
   #isDoomed(call: Call): boolean {
-    const doom = this.#doom;
-    if (doom === null || doom.series !== call.series || !this[call.series].includes(call)) return false;
-    if (doom.of === null) return doom.number === call.number;
-    return doom.of === call.port && doom.number === call.nth;
+    const killPoint = this.#doom;
+    if (killPoint === null || killPoint.series !== call.series || !this[call.series].includes(call))
+      return false;
+    if (killPoint.of === null) return killPoint.number === call.number;
+    return killPoint.of === call.port && killPoint.number === call.nth;
   }
 }
 

@@ -3,8 +3,8 @@ import { judgeHistory } from "./edges.ts";
 import { judgeDeliveries } from "./judge-deliveries.ts";
 import { judgeSends, sendsOf, wasInDoubt } from "./judge-sends.ts";
 import type { Seen } from "./observers.ts";
+import type { Reply } from "./reply.ts";
 import type { Story } from "./story.ts";
-import type { Told } from "./told.ts";
 import { hold } from "./violation.ts";
 
 /** @throws {Violation} */
@@ -47,7 +47,7 @@ function judgeClients(story: Story): void {
   hold("I2", trace === 0, "another order under the same key ran");
 }
 
-function bytesOf(told: Told): string | null {
+function bytesOf(told: Reply): string | null {
   return told.kind === "answer" ? told.bytes : null;
 }
 

@@ -11,10 +11,10 @@ import { watchDirectory } from "../../support/watchdog.ts";
 import { wholeShapes } from "../../support/whole-shapes.ts";
 import { wayToOtherSide } from "./ask-other-side.ts";
 import { type Assembled, assemble, type ServiceName } from "./assemble.ts";
-import { observersSql, type Seen, see, sessionsOf, type Unrest, unrestOf } from "./observers.ts";
+import { observersSql, type Seen, see, sessionsOf, type Unfinished, unfinishedOf } from "./observers.ts";
 import { OtherSide } from "./other-side.ts";
 import type { Plant } from "./plants.ts";
-import { failed, type Told, toldOf } from "./told.ts";
+import { failed, type Reply, replyOf } from "./reply.ts";
 import type { Order } from "./work.ts";
 
 /** What all lanes share. */
@@ -119,8 +119,8 @@ export class Lane {
   }
 
   /** One try of a client. */
-  submit(operation: string, order: Order, key?: string): Promise<Told> {
-    return this.#survivors.works.submit(operation, order, key).then(toldOf, failed);
+  submit(operation: string, order: Order, key?: string): Promise<Reply> {
+    return this.#survivors.works.submit(operation, order, key).then(replyOf, failed);
   }
 
   async work(service: ServiceName): Promise<void> {
@@ -138,8 +138,8 @@ export class Lane {
     return see(this.#pool, key);
   }
 
-  unrest(): Promise<Unrest> {
-    return unrestOf(this.#pool);
+  unfinished(): Promise<Unfinished> {
+    return unfinishedOf(this.#pool);
   }
 
   /** Whether a transaction of a process is open, which may be dead. */

@@ -47,7 +47,7 @@ export interface Mode {
   readonly worker: Worker;
   readonly series: Series;
   /** Who goes on: a client that comes again, with what finds out about unknowns; or all services, and no client. */
-  readonly goer: "client" | "services";
+  readonly continuedBy: "client" | "services";
   /** Counters that a whole run of this mode must have raised. */
   readonly reaches: readonly string[];
 }
@@ -60,7 +60,7 @@ function mode(part: Part): Mode {
     before: [],
     worker: "submit",
     series: "calls",
-    goer: "client",
+    continuedBy: "client",
     reaches: [],
   } as const;
   return { ...defaults, ...part };
@@ -101,14 +101,14 @@ const bareLeases: readonly Mode[] = [
     name: "lease, reconcile, by services",
     operation: "bare reconcile",
     shape: bare,
-    goer: "services",
+    continuedBy: "services",
     reaches: ["found unknown", "left to a person"],
   }),
   mode({
     name: "lease, reconcile with a look-up",
     operation: "bare lookup",
     shape: bare,
-    goer: "services",
+    continuedBy: "services",
     reaches: ["found unknown", "settled: found-downstream", "left to a person"],
   }),
   mode({
@@ -139,17 +139,17 @@ const steps: readonly Mode[] = kinds.flatMap((kind) =>
   (["finish", "return"] as const).flatMap((end) =>
     (["resume", "reconcile"] as const).map((leaseEnd) => {
       // Each of both goers meets each end and each policy.
-      const goer = (end === "finish") === (leaseEnd === "resume") ? "services" : "client";
+      const continuedBy = (end === "finish") === (leaseEnd === "resume") ? "services" : "client";
       const seen =
         leaseEnd === "reconcile" ? ["found unknown", "settled: no-call-in-doubt"] : ["found unknown"];
       const proof =
         leaseEnd === "reconcile" && kind === "provider" ? ["settled: downstream-deduplicates"] : [];
       const unknown = kind === "provider" && leaseEnd === "resume" ? [] : seen;
       return mode({
-        name: `steps, ${kind}, ${end}, ${leaseEnd}, by ${goer}`,
+        name: `steps, ${kind}, ${end}, ${leaseEnd}, by ${continuedBy}`,
         operation: stepsName(kind, end, leaseEnd),
         shape: stepping(kind),
-        goer,
+        continuedBy,
         reaches: ["resumed", ...settledBy[kind], ...unknown, ...proof],
       });
     }),
@@ -177,7 +177,7 @@ const goingOn: readonly Mode[] = kinds.flatMap((kind) =>
       ...resume,
       name: `rescuer that resumes, ${kind}, ${wordOf(sent)}`,
       worker: "rescuer",
-      goer: "services",
+      continuedBy: "services",
       before,
       reaches: ["resumed"],
     });
@@ -185,7 +185,7 @@ const goingOn: readonly Mode[] = kinds.flatMap((kind) =>
       ...reconcile,
       name: `reconciler, ${kind}, ${wordOf(sent)}`,
       worker: "reconciler",
-      goer: "services",
+      continuedBy: "services",
       before: rescued,
     });
     return [retry, rescue, reconciler];
@@ -198,7 +198,7 @@ const rescuers: readonly Mode[] = [
     operation: "bare reconcile",
     shape: bare,
     worker: "rescuer",
-    goer: "services",
+    continuedBy: "services",
     before: [{ do: "die", as: "submit", port: "create", nth: 1, moment: "after" }, advance],
     reaches: ["found unknown", "left to a person"],
   }),
@@ -207,7 +207,7 @@ const rescuers: readonly Mode[] = [
     operation: stepsName("reopen", "finish", "reconcile"),
     shape: stepping("reopen"),
     worker: "rescuer",
-    goer: "services",
+    continuedBy: "services",
     before: [{ do: "die", as: "submit", port: "commitPhase", nth: 1, moment: "after" }, advance],
     reaches: ["found unknown", "settled: no-call-in-doubt", "resumed"],
   }),
@@ -216,7 +216,7 @@ const rescuers: readonly Mode[] = [
     operation: "bare lookup",
     shape: bare,
     worker: "reconciler",
-    goer: "services",
+    continuedBy: "services",
     before: [
       { do: "die", as: "submit", port: "send", nth: 1, moment: "after" },
       advance,
@@ -229,13 +229,13 @@ const rescuers: readonly Mode[] = [
 const laterNotices = (end: End): readonly NoticeName[] => (end === "finish" ? ["noted-provider"] : []);
 
 const deferred: readonly Mode[] = [
-  ...(["client", "services"] as const).map((goer) =>
+  ...(["client", "services"] as const).map((continuedBy) =>
     mode({
-      name: `deferred, its API, by ${goer}`,
+      name: `deferred, its API, by ${continuedBy}`,
       operation: laterName("provider", "finish"),
       notices: laterNotices("finish"),
       shape: stepping("provider"),
-      goer,
+      continuedBy,
       reaches: ["delivered"],
     }),
   ),
@@ -250,7 +250,7 @@ const deferred: readonly Mode[] = [
       operation: laterName(kind, end),
       notices: laterNotices(end),
       shape: stepping(kind),
-      goer: "services",
+      continuedBy: "services",
     } as const;
     const doubt = kind === "provider" ? [] : ["found unknown"];
     return [
@@ -279,7 +279,7 @@ const deferred: readonly Mode[] = [
     operation: laterName("provider", "delivery"),
     shape: stepping("provider"),
     worker: "dispatcher",
-    goer: "services",
+    continuedBy: "services",
     before: [{ do: "submit" }, { do: "work", service: "pending" }],
     reaches: ["sent again under its key"],
   }),
@@ -297,7 +297,12 @@ const claimedOnly: Step = { do: "die", as: "dispatcher", port: "claimEffects", n
 
 /** Each kind with and without `onDelivered`, and what a dead dispatcher has left behind. */
 const deliveries: readonly Mode[] = kinds.flatMap((kind) => {
-  const order = { operation: "order", shape: placing, worker: "dispatcher", goer: "services" } as const;
+  const order = {
+    operation: "order",
+    shape: placing,
+    worker: "dispatcher",
+    continuedBy: "services",
+  } as const;
   const placed: Step = { do: "submit" };
   const fresh = (["notice", "noted"] as const).map((what) =>
     mode({
@@ -324,7 +329,7 @@ const inOrder = mode({
   operation: "order",
   shape: placing,
   worker: "dispatcher",
-  goer: "services",
+  continuedBy: "services",
   notices: ["ordered", "ordered", "ordered"],
   before: [{ do: "submit" }],
   reaches: ["delivered", "sent again under its key"],
@@ -342,7 +347,7 @@ export const cleaning = mode({
   operation: "brief",
   shape: placing,
   worker: "cleaner",
-  goer: "services",
+  continuedBy: "services",
   before: [
     { do: "die", as: "submit", port: "create", nth: 1, moment: "after", other: besides.unknown },
     advance,

@@ -122,12 +122,12 @@ export async function see(pool: pg.Pool, key: string): Promise<Seen> {
  * What others than a client will do something about, of all keys: two equal texts say that nothing has moved. What is
  * `retryable` without a time waits for the next request.
  */
-export interface Unrest {
+export interface Unfinished {
   readonly text: string;
   readonly isQuiet: boolean;
 }
 
-const unrestSql = `select coalesce(json_agg(row), '[]')::text as text from (
+const unfinishedSql = `select coalesce(json_agg(row), '[]')::text as text from (
   select key, state, attempt, reconcile_tries as tries, last_error_code as code, null::int as sends
     from latchkey.records
     where state in ('pending', 'in_progress')
@@ -137,8 +137,8 @@ const unrestSql = `select coalesce(json_agg(row), '[]')::text as text from (
     where state in ('pending', 'claimed')
   order by 1, 2, 3) row`;
 
-export async function unrestOf(pool: pg.Pool): Promise<Unrest> {
-  const { rows } = await pool.query<{ text: string }>({ name: "unrest", text: unrestSql });
+export async function unfinishedOf(pool: pg.Pool): Promise<Unfinished> {
+  const { rows } = await pool.query<{ text: string }>({ name: "unrest", text: unfinishedSql });
   const text = rows[0]?.text ?? "";
   return { text, isQuiet: text === "[]" };
 }

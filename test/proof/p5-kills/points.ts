@@ -1,8 +1,8 @@
 /** Where a process can die: every call that it makes, and every moment of it. */
-import type { Doom, Moment, Port, Series } from "./course.ts";
-import type { ToldCall } from "./victim-process.ts";
+import type { KillPoint, Moment, Port, Series } from "./course.ts";
+import type { ReportedCall } from "./victim-process.ts";
 
-export interface Point extends Doom {
+export interface Point extends KillPoint {
   readonly port: Port;
 }
 
@@ -26,7 +26,7 @@ const neverLate: ReadonlySet<Port> = new Set([
 ]);
 
 /** Every point of a run that nobody has disturbed. */
-export function pointsOf(series: Series, calls: readonly ToldCall[]): readonly Point[] {
+export function pointsOf(series: Series, calls: readonly ReportedCall[]): readonly Point[] {
   return calls.flatMap(({ port, writes }, index) => {
     const at = (moment: Moment, write = 0): Point => ({
       series,

@@ -1,12 +1,12 @@
 /** One death: what comes before it, the process that dies, those who go on, and what is left. */
-import { type Course, comeAgain, goOn, isSatisfied } from "./go-on.ts";
+import { type Course, driveToEnd, isSatisfied, retry } from "./drive-to-end.ts";
 import type { Lane } from "./lane.ts";
 import { besides, cleaning, type Mode, type Other, type Step } from "./modes.ts";
 import type { Point } from "./points.ts";
+import type { Reply } from "./reply.ts";
 import type { CleanedStory, SeenAll, Story } from "./story.ts";
-import type { Told } from "./told.ts";
 import type { Job } from "./victim-process.ts";
-import { type Fate, openVictim, type Victim, type VictimOptions } from "./victims.ts";
+import { openVictim, type Victim, type VictimEnd, type VictimOptions } from "./victims.ts";
 import { hold } from "./violation.ts";
 import type { Order } from "./work.ts";
 
@@ -30,14 +30,14 @@ export async function openCase(
   { name, mode, point }: Pick<Case, "name" | "mode" | "point">,
   options: VictimOptions,
 ): Promise<Case> {
-  const open = (suffix: string, job: Job, doom: Parameters<typeof openVictim>[0]["doom"]) =>
+  const open = (suffix: string, job: Job, killPoint: Parameters<typeof openVictim>[0]["doom"]) =>
     openVictim(
       {
         name: `${name}${suffix}`,
         databaseUrl: lane.url,
         otherSidePort: lane.otherSide.port,
-        transactionLimitMs: doom?.moment === "late" ? lateLimitMs : limitMs,
-        doom,
+        transactionLimitMs: killPoint?.moment === "late" ? lateLimitMs : limitMs,
+        doom: killPoint,
         job,
         acknowledged: { name: `${name}${suffix} before`, notices: [] },
       },
@@ -47,8 +47,8 @@ export async function openCase(
   const earlier = await Promise.all(
     deaths.map((step, index) => {
       const { as, port, nth, moment, other } = step;
-      const doom = { series: "calls", of: port, number: nth, moment, write: 1 } as const;
-      return open(` died ${index + 1}`, jobOf(name, mode, as, other), doom);
+      const killPoint = { series: "calls", of: port, number: nth, moment, write: 1 } as const;
+      return open(` died ${index + 1}`, jobOf(name, mode, as, other), killPoint);
     }),
   );
   return { name, mode, point, victim: await open("", jobOf(name, mode, mode.worker), point), earlier };
@@ -69,9 +69,12 @@ export async function stopCase({ victim, earlier }: Case): Promise<void> {
 }
 
 /** Runs it to where the process dies, or ends by itself. */
-async function untilDead(lane: Lane, one: Case): Promise<{ readonly fate: Fate; readonly told: Told[] }> {
+async function untilDead(
+  lane: Lane,
+  one: Case,
+): Promise<{ readonly ended: VictimEnd; readonly told: Reply[] }> {
   const { name, mode, earlier, victim } = one;
-  const told: Told[] = [];
+  const told: Reply[] = [];
   const deaths = [...earlier];
   for (const step of mode.before) {
     const dead = step.do === "die" ? deaths.shift() : undefined;
@@ -80,10 +83,10 @@ async function untilDead(lane: Lane, one: Case): Promise<{ readonly fate: Fate; 
     if (heard !== null) told.push(heard);
   }
   lane.begin();
-  const fate = await victim.run();
+  const ended = await victim.run();
   const heard = victim.told("told");
   if (heard !== null) told.push(heard);
-  return { fate, told };
+  return { ended, told };
 }
 
 async function take(
@@ -91,7 +94,7 @@ async function take(
   name: string,
   mode: Mode,
   step: Step,
-  told: Told[],
+  told: Reply[],
   dead: Victim | undefined,
 ): Promise<void> {
   switch (step.do) {
@@ -115,8 +118,8 @@ async function take(
 }
 
 async function die(lane: Lane, victim: Victim): Promise<void> {
-  const fate = await victim.run();
-  if (fate.kind !== "killed") throw new Error(`${victim.name} was not killed`);
+  const ended = await victim.run();
+  if (ended.kind !== "killed") throw new Error(`${victim.name} was not killed`);
   await isGone(lane, victim);
 }
 
@@ -127,12 +130,15 @@ async function isGone(lane: Lane, victim: Victim): Promise<void> {
 }
 
 /** Nobody dies: what it calls. */
-export async function runUndisturbed(lane: Lane, one: Case): Promise<Extract<Fate, { kind: "lived" }>> {
-  const { fate } = await untilDead(lane, one);
-  if (fate.kind !== "lived") throw new Error(`${one.name} died without being told to`);
+export async function runUndisturbed(lane: Lane, one: Case): Promise<Extract<VictimEnd, { kind: "lived" }>> {
+  const { ended } = await untilDead(lane, one);
+  if (ended.kind !== "lived") throw new Error(`${one.name} died without being told to`);
   await one.victim.end();
-  await goOn({ lane, mode: one.mode, order: orderOf(one.name, one.mode), dead: one.name, told: [] }, false);
-  return fate;
+  await driveToEnd(
+    { lane, mode: one.mode, order: orderOf(one.name, one.mode), dead: one.name, replies: [] },
+    false,
+  );
+  return ended;
 }
 
 /** Null: it did not come to its point. */
@@ -140,18 +146,18 @@ export async function runDeath(lane: Lane, one: Case, point: Point): Promise<Sto
   const { name, mode, victim } = one;
   const order = orderOf(name, mode);
   const before = lane.otherSide.arrivals.length;
-  const { fate, told } = await untilDead(lane, one);
-  if (fate.kind === "lived") return null;
-  const isAt = fate.moment === point.moment && fate.number === point.number && fate.port === point.port;
-  if (!isAt) throw new Error(`${name} died at ${fate.number} ${fate.port} ${fate.moment}`);
+  const { ended, told } = await untilDead(lane, one);
+  if (ended.kind === "lived") return null;
+  const isAt = ended.moment === point.moment && ended.number === point.number && ended.port === point.port;
+  if (!isAt) throw new Error(`${name} died at ${ended.number} ${ended.port} ${ended.moment}`);
   const late = point.moment === "late";
   await lane.otherSide.heardAll(name);
   if (!late || isOfOtherSide(point)) await lane.sessionsEnd(name);
   const wreck = await seeAll(lane, one);
   const arrivedBefore = arrivalsSince(lane, name, before).length;
   const toldBefore = told.length;
-  const course: Course = { lane, mode, order, dead: name, told };
-  await goOn(course, mode.goer === "client");
+  const course: Course = { lane, mode, order, dead: name, replies: told };
+  await driveToEnd(course, mode.continuedBy === "client");
   const beforeLate = late ? await lane.see(name) : null;
   if (late) await arrive(lane, victim, course);
   if (mode === cleaning) {
@@ -159,7 +165,7 @@ export async function runDeath(lane: Lane, one: Case, point: Point): Promise<Sto
     // Delivered, past its retention, and found by the next round.
     for (let times = 0; times < 2; times++) {
       await lane.advance();
-      await goOn(course, false);
+      await driveToEnd(course, false);
     }
     return { kind: "cleaned", point, wreck, end: await seeAll(lane, one), events: lane.events };
   }
@@ -207,7 +213,7 @@ async function arrive(lane: Lane, victim: Victim, course: Course): Promise<void>
   hold("P5", came <= 1, `${came} questions came late`);
   await victim.arrive();
   await lane.sessionsEnd(victim.name);
-  await goOn(course, false);
+  await driveToEnd(course, false);
 }
 
 /** A client that has waited for all this, two that come later, and one that takes the key for something else. */
@@ -216,9 +222,9 @@ async function finalQuestions(
   victim: Victim,
 ): Promise<Pick<Story, "acknowledged" | "misuse" | "ofMisuse">> {
   const { lane, mode, order } = course;
-  if (!isSatisfied(await comeAgain(course))) await goOn(course, true);
-  else await goOn(course, false);
-  for (let times = 0; times < 2; times++) await comeAgain(course);
+  if (!isSatisfied(await retry(course))) await driveToEnd(course, true);
+  else await driveToEnd(course, false);
+  for (let times = 0; times < 2; times++) await retry(course);
   const { acknowledged } = victim.settings;
   const after = await lane.submit("order", acknowledged);
   const other = { name: `${order.name} misused`, notices: order.notices };

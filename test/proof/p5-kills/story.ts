@@ -4,7 +4,7 @@ import type { besides, Mode } from "./modes.ts";
 import type { Seen } from "./observers.ts";
 import type { Arrival } from "./other-side.ts";
 import type { Point } from "./points.ts";
-import type { Told } from "./told.ts";
+import type { Reply } from "./reply.ts";
 import type { Order } from "./work.ts";
 
 export interface Story {
@@ -22,13 +22,13 @@ export interface Story {
   readonly beforeLate: Seen | null;
   readonly end: Seen;
   /** What clients were told of the order, in the order of their tries; the dead process's own client first. */
-  readonly told: readonly Told[];
+  readonly told: readonly Reply[];
   /** How many of them were told before anybody went on. */
   readonly toldBefore: number;
   /** What another client was told before, by the process that died; and what it is told in the end. */
-  readonly acknowledged: readonly [before: Told, after: Told];
+  readonly acknowledged: readonly [before: Reply, after: Reply];
   /** The same key with another order. */
-  readonly misuse: Told;
+  readonly misuse: Reply;
   /** What it has left behind; all zero. */
   readonly ofMisuse: Pick<Seen, "placed" | "settled"> & { readonly arrivals: number };
   /** Of those who went on. */

@@ -8,9 +8,9 @@ import pg from "pg";
 import { wayToOtherSide } from "./ask-other-side.ts";
 import { assemble, type ServiceName } from "./assemble.ts";
 import { countedStore } from "./counted-store.ts";
-import { type Call, Course, type Doom } from "./course.ts";
+import { type Call, Course, type KillPoint } from "./course.ts";
 import { plantOf, plantVariable } from "./plants.ts";
-import { failed, type Told, toldOf } from "./told.ts";
+import { failed, type Reply, replyOf } from "./reply.ts";
 import type { Order } from "./work.ts";
 
 export type Job =
@@ -24,14 +24,14 @@ export interface VictimSettings {
   readonly otherSidePort: number;
   readonly transactionLimitMs: number;
   /** Null: it lives. */
-  readonly doom: Doom | null;
+  readonly doom: KillPoint | null;
   readonly job: Job;
   /** What it does first, uncounted: a client has its answer. */
   readonly acknowledged: Order;
 }
 
 /** What it tells of calls, when it lives. */
-export type ToldCall = Pick<Call, "port" | "writes">;
+export type ReportedCall = Pick<Call, "port" | "writes">;
 
 const settings = JSON.parse(process.argv[2] ?? "") as VictimSettings;
 const { name, doom, job, acknowledged, transactionLimitMs } = settings;
@@ -96,8 +96,8 @@ const { works, work, close } = assemble(
   },
 );
 
-async function submit(operation: string, order: Order): Promise<Told> {
-  return works.submit(operation, order).then(toldOf, failed);
+async function submit(operation: string, order: Order): Promise<Reply> {
+  return works.submit(operation, order).then(replyOf, failed);
 }
 
 /** Connections that are open make no difference to how often a call writes. */
@@ -116,7 +116,7 @@ tell({ ready: true });
 await lines.next();
 tell({ acknowledged: await submit("order", acknowledged) });
 await course.run(doJob);
-const listed = (calls: readonly Call[]): readonly ToldCall[] =>
+const listed = (calls: readonly Call[]): readonly ReportedCall[] =>
   calls.map(({ port, writes }) => ({ port, writes }));
 // With what nobody has waited for.
 do await new Promise((resolve) => setImmediate(resolve));

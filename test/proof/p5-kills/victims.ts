@@ -4,17 +4,21 @@ import { spawnWorker, type WorkerLine, type WorkerProcess } from "../../support/
 import { startProxy, type TcpProxy } from "../../support/tcp-proxy.ts";
 import type { Moment, Port } from "./course.ts";
 import { type Plant, plantVariable } from "./plants.ts";
-import type { Told } from "./told.ts";
-import type { ToldCall, VictimSettings } from "./victim-process.ts";
+import type { Reply } from "./reply.ts";
+import type { ReportedCall, VictimSettings } from "./victim-process.ts";
 
 const script = new URL("./victim-process.ts", import.meta.url);
 /** Everything takes milliseconds; a machine that is busy with other tests may take a thousand times that. */
 const patienceMs = 60_000;
 
 /** How it ended. */
-export type Fate =
+export type VictimEnd =
   | { readonly kind: "killed"; readonly moment: Moment; readonly port: Port; readonly number: number }
-  | { readonly kind: "lived"; readonly calls: readonly ToldCall[]; readonly beats: readonly ToldCall[] };
+  | {
+      readonly kind: "lived";
+      readonly calls: readonly ReportedCall[];
+      readonly beats: readonly ReportedCall[];
+    };
 
 export interface VictimOptions {
   readonly plant: Plant | null;
@@ -40,14 +44,14 @@ export class Victim {
   }
 
   /** Does its job, to its end. */
-  async run(): Promise<Fate> {
+  async run(): Promise<VictimEnd> {
     await this.#worker.ready(patienceMs);
     this.#worker.send("go");
     if (this.#proxy !== null) void this.#holdWhenAsked(this.#proxy);
     const ended = this.#worker.line(({ ended: end }) => end !== undefined, patienceMs).catch(() => null);
     const line = await Promise.race([ended, this.#worker.exited.then(() => null)]);
     if (line !== null)
-      return { kind: "lived", ...(line.ended as Omit<Extract<Fate, { kind: "lived" }>, "kind">) };
+      return { kind: "lived", ...(line.ended as Omit<Extract<VictimEnd, { kind: "lived" }>, "kind">) };
     const { signal } = await this.#worker.exited;
     const dies = this.#worker.lines.find((one) => one.dies !== undefined);
     if (dies === undefined || signal !== "SIGKILL") {
@@ -74,9 +78,9 @@ export class Victim {
   }
 
   /** What it has told a client, of its job and of what it did before. */
-  told(what: "told" | "acknowledged"): Told | null {
+  told(what: "told" | "acknowledged"): Reply | null {
     const line = this.#worker.lines.find((one) => one[what] !== undefined);
-    return (line?.[what] as Told | undefined) ?? null;
+    return (line?.[what] as Reply | undefined) ?? null;
   }
 
   /** Steps that it ran, oldest first. */

@@ -5,11 +5,11 @@
 import { drawFrom, seedOf } from "../harness/seeded.ts";
 import { Client } from "./client.ts";
 import type { Ack } from "./client-process.ts";
-import { Crew } from "./crew.ts";
 import { failOver } from "./fail-over.ts";
-import { answeredKeys, judge, type Scene, type Violation } from "./judge.ts";
+import { answeredKeys, judge, type Round, type Violation } from "./judge.ts";
 import { Pair } from "./pair.ts";
 import { nameOf, type Plan } from "./plan.ts";
+import { ProcessGroup } from "./process-group.ts";
 import { type Counts, expectNone, type Section, type Stage, type Tally } from "./section.ts";
 import { postgresVersionsUsed, versionOf } from "./sync-failover.ts";
 
@@ -42,7 +42,7 @@ export function lossOf({ answered = 0, lost = 0, again = 0, twice = 0 }: Counts)
  *
  * @throws {Violated}
  */
-export async function lossIn(what: string, scene: Scene, answered: readonly string[]): Promise<Counts> {
+export async function lossIn(what: string, scene: Round, answered: readonly string[]): Promise<Counts> {
   const [auditor] = scene.clients;
   if (auditor === undefined) throw new TypeError("a scene has clients");
   const before = await judge(scene);
@@ -67,7 +67,7 @@ class AsyncStage implements Stage {
   #block: {
     readonly number: number;
     readonly pair: Pair;
-    readonly crew: Crew;
+    readonly crew: ProcessGroup;
     readonly other: Client;
   } | null = null;
 
@@ -106,7 +106,7 @@ class AsyncStage implements Stage {
     if (this.#block?.number === number) return this.#block;
     await this.close();
     const pair = await Pair.open({ synchronous: false, version: versionOf(run, runsPerPair) });
-    const crew = await Crew.open(pair.url, [{ durability }, { durability }]);
+    const crew = await ProcessGroup.open(pair.url, [{ durability }, { durability }]);
     const other = new Client({
       databaseUrl: pair.url,
       receiverUrl: crew.receiver.url,
@@ -130,7 +130,7 @@ class AsyncStage implements Stage {
 }
 
 /** I2: the key with another input never runs, and is told nobody's answer. */
-async function misused(scene: Scene): Promise<readonly Violation[]> {
+async function misused(scene: Round): Promise<readonly Violation[]> {
   const keys = answeredKeys(scene);
   const told = (await scene.clients[0]?.misuse(keys)) ?? [];
   return keys.flatMap(({ key }, index) =>
@@ -149,7 +149,7 @@ function mixed(other: Client, acks: readonly Ack[]): readonly Violation[] {
 }
 
 /** How many times an attempt's number was given out under a key that had it already, with another token. */
-function repeatedNumbers({ clients }: Crew): number {
+function repeatedNumbers({ clients }: ProcessGroup): number {
   const ran = clients.flatMap((client) => client.ran).filter(({ mode }) => mode === "lease");
   const byNumber = Map.groupBy(ran, ({ ran: key, attempt }) => `${key} ${attempt}`);
   return [...byNumber.values()].filter((runs) => new Set(runs.map(({ token }) => token)).size > 1).length;

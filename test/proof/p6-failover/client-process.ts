@@ -153,7 +153,7 @@ function begin(round: string): void {
   );
 }
 
-async function obey(command: Command): Promise<void> {
+async function handleLine(command: Command): Promise<void> {
   switch (command.do) {
     case "begin":
       return begin(command.round);
@@ -188,7 +188,7 @@ async function obey(command: Command): Promise<void> {
 await until(() => pool.query("select 1"), { what: "the database answers", timeoutMs: patienceMs });
 tell({ ready: true, wallMs: Date.now() });
 for await (const line of createInterface({ input: process.stdin })) {
-  obey(JSON.parse(line) as Command).catch((error: unknown) => {
+  handleLine(JSON.parse(line) as Command).catch((error: unknown) => {
     process.stderr.write(`${String(error)}\n`);
     process.exit(1);
   });

@@ -6,10 +6,10 @@
 import { type PrivatePostgres, startPostgres } from "../../support/private-postgres.ts";
 import { drawFrom, seedOf } from "../harness/seeded.ts";
 import { Client } from "./client.ts";
-import { Crew } from "./crew.ts";
 import { type JumpingClock, jumpingClock, wrongClock } from "./fake-clock.ts";
 import { auditViolations, untilTidy, type Violation, violations } from "./judge.ts";
 import { prepare } from "./pair.ts";
+import { ProcessGroup } from "./process-group.ts";
 import { type Counts, expectNone, type Section, type Stage, type Tally, type Unable } from "./section.ts";
 import { postgresVersionsUsed, versionOf } from "./sync-failover.ts";
 
@@ -58,7 +58,7 @@ class ClockStage implements Stage {
     const server = await startPostgres({ version: versionOf(number, 2), env: this.#clock.environment });
     await prepare(server);
     const [ahead, behind] = [await wrongClock(10), await wrongClock(-10)];
-    const crew = await Crew.open(server.url, [
+    const crew = await ProcessGroup.open(server.url, [
       { env: ahead, loops: 3 },
       { env: behind, loops: 3 },
     ]);
@@ -80,7 +80,12 @@ class ClockStage implements Stage {
     return { faults, reached, sums: {} };
   }
 
-  async #underLoad(number: number, server: PrivatePostgres, crew: Crew, round: string): Promise<Counts> {
+  async #underLoad(
+    number: number,
+    server: PrivatePostgres,
+    crew: ProcessGroup,
+    round: string,
+  ): Promise<Counts> {
     const draw = drawFrom(seedOf(this.#seed, number));
     const faults = { "clock forth": 0, "clock back": 0 };
     let hours = 0;
@@ -101,7 +106,7 @@ class ClockStage implements Stage {
   }
 
   /** Its key is held until its lease is over by the database's clock; then it is asked about, and nothing is sent again. */
-  async #killedOwner(server: PrivatePostgres, crew: Crew, number: number): Promise<Counts> {
+  async #killedOwner(server: PrivatePostgres, crew: ProcessGroup, number: number): Promise<Counts> {
     const { receiver, clients } = crew;
     const [survivor] = clients;
     const name = `k${number}`;
@@ -146,7 +151,7 @@ class ClockStage implements Stage {
   }
 
   /** Over its retention by the database's clock a key runs as new, and not before. */
-  async #forgotten(crew: Crew, number: number): Promise<Counts> {
+  async #forgotten(crew: ProcessGroup, number: number): Promise<Counts> {
     const [client] = crew.clients;
     const keys = [{ mode: "transaction", key: `n${number}-forgotten` }] as const;
     const hours = courses[number % courses.length]?.at(-1) ?? 0;

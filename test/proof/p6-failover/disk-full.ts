@@ -7,9 +7,9 @@ import { join } from "node:path";
 import { copyTree } from "../../support/postgres-cluster.ts";
 import { PrivatePostgres } from "../../support/private-postgres.ts";
 import { until } from "../../support/until.ts";
-import { Crew } from "./crew.ts";
 import { auditViolations, untilTidy, violations } from "./judge.ts";
 import { prepare } from "./pair.ts";
+import { ProcessGroup } from "./process-group.ts";
 import { expectNone, type Section, type Stage, type Tally, type Unable, Violated } from "./section.ts";
 import { mountSmallDisk, type SmallDisk } from "./small-disk.ts";
 import { postgresVersionsUsed, versionOf } from "./sync-failover.ts";
@@ -52,7 +52,7 @@ class DiskStage implements Stage {
     await server.start();
     if (full === "WAL") await moveWal(server, disk);
     await prepare(server);
-    const crew = await Crew.open(server.url, [{}, {}]);
+    const crew = await ProcessGroup.open(server.url, [{}, {}]);
     const round = `d${number}`;
     crew.begin(round);
     await crew.untilAnswered(round, warmUp);
@@ -78,7 +78,10 @@ class DiskStage implements Stage {
 }
 
 /** The server cannot write on, panics, and cannot recover before there is room. Nothing runs meanwhile. */
-async function whileDown(server: PrivatePostgres, crew: Crew): Promise<Readonly<Record<string, number>>> {
+async function whileDown(
+  server: PrivatePostgres,
+  crew: ProcessGroup,
+): Promise<Readonly<Record<string, number>>> {
   // Segments that are there already would last for long.
   const another = () => server.admin("select pg_switch_wal()").catch(() => {});
   const down = async () => {
@@ -101,13 +104,16 @@ async function whileDown(server: PrivatePostgres, crew: Crew): Promise<Readonly<
 }
 
 /** Statements that need another page are refused; the others go on. */
-async function whileRefused(server: PrivatePostgres, crew: Crew): Promise<Readonly<Record<string, number>>> {
+async function whileRefused(
+  server: PrivatePostgres,
+  crew: ProcessGroup,
+): Promise<Readonly<Record<string, number>>> {
   await Promise.all(crew.clients.map((client) => client.untilHeard("threw", 10)));
   if (!server.log().includes(noRoom)) throw new Error(`they were refused otherwise:\n${server.log()}`);
   return { "statement refused for want of room": 1 };
 }
 
-function runsOf({ clients }: Crew): number {
+function runsOf({ clients }: ProcessGroup): number {
   return clients.reduce((sum, client) => sum + client.read().ran.length, 0);
 }
 

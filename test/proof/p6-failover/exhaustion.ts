@@ -4,9 +4,9 @@ import { createLatchkey } from "../../../packages/latchkey/src/index.ts";
 import { postgresStore } from "../../../packages/latchkey/src/stores/postgres.ts";
 import { type PrivatePostgres, startPostgres } from "../../support/private-postgres.ts";
 import { deferred, until, within } from "../../support/until.ts";
-import { Crew } from "./crew.ts";
 import { auditViolations, untilTidy, type Violation, violations } from "./judge.ts";
 import { prepare } from "./pair.ts";
+import { ProcessGroup } from "./process-group.ts";
 import { expectNone, type Section, type Stage, type Tally } from "./section.ts";
 import { postgresVersionsUsed, versionOf } from "./sync-failover.ts";
 
@@ -54,16 +54,16 @@ async function ofPool(number: number): Promise<Tally> {
   await prepare(server);
   const service = serviceOver(server.url);
   const { pool, submit, gate } = service;
-  const owners = [submit("place", "held", true), submit("hasty", "hurried", true)];
+  const owners = [submit("place", "held", true), submit("impatient", "hurried", true)];
   await within(service.bothInside, "both owners are inside");
   const begunMs = performance.now();
-  const hasty = Promise.all(Array.from({ length: duplicates }, () => submit("hasty", "hurried")));
+  const impatient = Promise.all(Array.from({ length: duplicates }, () => submit("impatient", "hurried")));
   const waiting = Promise.all(Array.from({ length: duplicates }, () => submit("place", "held")));
   // The owners hold two connections, so these have the one that is left for transactions, if nobody waits on it.
   const done = await Promise.all(
     Array.from({ length: others }, (_, index) => submit("place", `other-${index}`)),
   );
-  const told = await hasty;
+  const told = await impatient;
   const tookMs = performance.now() - begunMs;
   await until(() => pool.totalCount - pool.idleCount === owners.length && pool.waitingCount === 0, {
     what: "only the owners hold connections",
@@ -82,8 +82,12 @@ async function ofPool(number: number): Promise<Tally> {
       "L4",
       "others did not run while the owners were inside",
     ),
-    ...unless(kinds === "in_progress", "L4", `hasty duplicates were told ${kinds}`),
-    ...unless(tookMs < waits.short + graceMs, "L4", `hasty duplicates waited for ${Math.round(tookMs)} ms`),
+    ...unless(kinds === "in_progress", "L4", `impatient duplicates were told ${kinds}`),
+    ...unless(
+      tookMs < waits.short + graceMs,
+      "L4",
+      `impatient duplicates waited for ${Math.round(tookMs)} ms`,
+    ),
     ...unless(
       answers.every((one) => one.kind === "replay" && one.value.by === value),
       "L4",
@@ -115,7 +119,7 @@ function serviceOver(url: string) {
   const latchkey = createLatchkey({ store });
   const operations = {
     place: latchkey.operation("place", { waitMs: waits.long }),
-    hasty: latchkey.operation("hasty", { waitMs: waits.short }),
+    impatient: latchkey.operation("impatient", { waitMs: waits.short }),
   };
   const gate = deferred();
   const bothInside = deferred();
@@ -149,7 +153,7 @@ async function ofServer(number: number): Promise<Tally> {
   const conf = { max_connections: 22, superuser_reserved_connections: 4 };
   const server = await startPostgres({ version: versionOf(number, runsPerServer), conf });
   await prepare(server);
-  const crew = await Crew.open(await ordinaryUrl(server), [greedy, greedy]);
+  const crew = await ProcessGroup.open(await ordinaryUrl(server), [greedy, greedy]);
   const round = `x${number}`;
   crew.begin(round);
   await Promise.all(crew.clients.map((client) => client.untilHeard("threw store-unavailable", 5)));

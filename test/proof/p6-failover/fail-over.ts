@@ -1,8 +1,8 @@
 /** One failover under load: traffic, faults, the primary's end, the standby's promotion, and traffic again. */
 import { isCommit, isCommitReply } from "../../support/postgres-messages.ts";
-import type { Crew } from "./crew.ts";
 import type { Pair } from "./pair.ts";
 import type { Plan } from "./plan.ts";
+import type { ProcessGroup } from "./process-group.ts";
 
 export interface FailOver {
   /** Faults that took place, by kind. */
@@ -21,7 +21,7 @@ const holdMs = 60_000;
 const cancellations = 3;
 
 /** When it returns, every key that a client has begun is answered, and the old primary is gone. */
-export async function failOver(pair: Pair, crew: Crew, round: string, plan: Plan): Promise<FailOver> {
+export async function failOver(pair: Pair, crew: ProcessGroup, round: string, plan: Plan): Promise<FailOver> {
   const faults: Record<string, number> = {};
   const fault = (kind: string, count = 1) => {
     faults[kind] = (faults[kind] ?? 0) + count;
@@ -59,7 +59,7 @@ export async function failOver(pair: Pair, crew: Crew, round: string, plan: Plan
 
 async function disturb(
   pair: Pair,
-  crew: Crew,
+  crew: ProcessGroup,
   round: string,
   { link, waits }: Plan,
   fault: (kind: string, count?: number) => void,

@@ -40,7 +40,7 @@ interface Tables {
   readonly outbox: readonly { readonly key: string; readonly record: string; readonly state: string }[];
 }
 
-export interface Scene {
+export interface Round {
   readonly server: PrivatePostgres;
   readonly receiver: Receiver;
   readonly round: string;
@@ -49,18 +49,18 @@ export interface Scene {
 }
 
 /** Answers of the round by key. All of a key must be one answer. */
-function acksByKey({ clients, round }: Scene): ReadonlyMap<string, readonly Ack[]> {
+function acksByKey({ clients, round }: Round): ReadonlyMap<string, readonly Ack[]> {
   return Map.groupBy(
     clients.flatMap((client) => client.acksOf(round)),
     ({ ack }) => ack,
   );
 }
 
-function prefixOf({ clients, round }: Scene): string {
+function prefixOf({ clients, round }: Round): string {
   return `${clients[0]?.settings.name}-${round}-`;
 }
 
-async function readTables(scene: Scene): Promise<Tables> {
+async function readTables(scene: Round): Promise<Tables> {
   const { server } = scene;
   const like = [`${prefixOf(scene)}%`];
   const business = await server.admin<BusinessRow>(
@@ -96,7 +96,7 @@ export interface Judgement {
   readonly state: readonly Violation[];
 }
 
-export async function judge(scene: Scene): Promise<Judgement> {
+export async function judge(scene: Round): Promise<Judgement> {
   const tables = await readTables(scene);
   const ran = scene.clients.flatMap((client) =>
     client.read().ran.filter((one) => one.ran.startsWith(prefixOf(scene))),
@@ -114,7 +114,7 @@ export async function judge(scene: Scene): Promise<Judgement> {
 }
 
 /** Everything that a lost answer, a double effect or a reused fence would leave behind. */
-export async function violations(scene: Scene): Promise<readonly Violation[]> {
+export async function violations(scene: Round): Promise<readonly Violation[]> {
   const { answers, effects, state } = await judge(scene);
   return [...answers, ...effects, ...state];
 }
@@ -210,13 +210,13 @@ function doubleEffects(ran: readonly Ran[], receiver: Receiver): readonly Violat
 }
 
 /** Keys of the round that somebody has an answer to. */
-export function answeredKeys(scene: Scene): readonly KeyOf[] {
+export function answeredKeys(scene: Round): readonly KeyOf[] {
   const firsts = [...acksByKey(scene).values()].flatMap(([first]) => first ?? []);
   return firsts.map(({ mode, ack: key }) => ({ mode, key }));
 }
 
 /** Submitted once more, every key must give the same answer again; and never by running. */
-export async function auditViolations(scene: Scene): Promise<readonly Violation[]> {
+export async function auditViolations(scene: Round): Promise<readonly Violation[]> {
   const acks = acksByKey(scene);
   const again = (await scene.clients[0]?.audit(answeredKeys(scene))) ?? [];
   return again.flatMap((second) => {
@@ -235,7 +235,7 @@ export async function auditViolations(scene: Scene): Promise<readonly Violation[
 }
 
 /** Until nothing is under way any more. The claim of a delivery that nobody ends is held for twelve seconds. */
-export async function untilTidy(scene: Pick<Scene, "server" | "receiver">): Promise<void> {
+export async function untilTidy(scene: Pick<Round, "server" | "receiver">): Promise<void> {
   const found = { left: [] as readonly string[] };
   const tidy = async () => {
     found.left = await untidied(scene);
@@ -251,7 +251,7 @@ export async function untilTidy(scene: Pick<Scene, "server" | "receiver">): Prom
 async function untidied({
   server,
   receiver,
-}: Pick<Scene, "server" | "receiver">): Promise<readonly string[]> {
+}: Pick<Round, "server" | "receiver">): Promise<readonly string[]> {
   const open = await server.admin<{ what: string }>(
     `select 'outbox row ' || key || ' is ' || state as what from latchkey.outbox where state <> 'delivered'
      union all select 'record ' || key || ' is ' || state from latchkey.records

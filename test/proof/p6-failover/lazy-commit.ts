@@ -4,9 +4,9 @@
  */
 import { type PrivatePostgres, startPostgres } from "../../support/private-postgres.ts";
 import { lossIn, lossOf } from "./async-failover.ts";
-import { Crew } from "./crew.ts";
 import { auditViolations, violations } from "./judge.ts";
 import { prepare } from "./pair.ts";
+import { ProcessGroup } from "./process-group.ts";
 import { expectNone, type Section, type Stage, type Tally } from "./section.ts";
 import { postgresVersionsUsed, versionOf } from "./sync-failover.ts";
 
@@ -32,8 +32,8 @@ export const lazyCommit: Section = {
 interface Block {
   readonly number: number;
   readonly server: PrivatePostgres;
-  readonly synced: Crew;
-  readonly lossy: Crew;
+  readonly synced: ProcessGroup;
+  readonly lossy: ProcessGroup;
 }
 
 class LazyStage implements Stage {
@@ -72,7 +72,7 @@ class LazyStage implements Stage {
     await prepare(server);
     const open = (durability: "synced" | "may-lose-acknowledged") => {
       const options = { durability, sessionOptions: "-c synchronous_commit=off", name: durability };
-      return Crew.open(server.url, [options, options]);
+      return ProcessGroup.open(server.url, [options, options]);
     };
     this.#block = {
       number,

@@ -1,11 +1,11 @@
 /** One synchronous failover with everything in it, in which some clients make mistakes: the checks must find each, and nothing else. */
 import type { PlantedResult } from "../harness/tier.ts";
-import { Crew } from "./crew.ts";
 import { failOver } from "./fail-over.ts";
-import { auditViolations, type Scene, violations } from "./judge.ts";
+import { auditViolations, type Round, violations } from "./judge.ts";
 import { Pair } from "./pair.ts";
 import { fullest, nameOf } from "./plan.ts";
 import { type Plant, plants } from "./plants.ts";
+import { ProcessGroup } from "./process-group.ts";
 import { expectNone, type Section, type Stage, type Tally, Violated } from "./section.ts";
 import { postgresVersionsUsed } from "./sync-failover.ts";
 
@@ -42,12 +42,12 @@ class PlantedStage implements Stage {
       loops: 3,
     }));
     // Without a worker no delivery is under way when the primary dies, whose claim would be waited for.
-    const crew = await Crew.open(pair.url, [{}, {}, ...mistaken], false);
+    const crew = await ProcessGroup.open(pair.url, [{}, {}, ...mistaken], false);
     crew.clients[0]?.send({ do: "serve" });
     const round = `p${number}`;
     const { faults, answered, outageMs } = await failOver(pair, crew, round, fullest);
     const what = `synchronous failover (${nameOf(fullest)})`;
-    const sceneOf = (name: string): Scene => ({
+    const sceneOf = (name: string): Round => ({
       server: pair.primary,
       receiver: crew.receiver,
       round,

@@ -8,9 +8,9 @@ import { debianTool } from "../../support/debian-tools.ts";
 import { type PrivatePostgres, startPostgres } from "../../support/private-postgres.ts";
 import { Bouncer } from "./bouncer.ts";
 import { keepsContract } from "./contract.ts";
-import { Crew } from "./crew.ts";
 import { auditViolations, untilTidy, violations } from "./judge.ts";
 import { prepare } from "./pair.ts";
+import { ProcessGroup } from "./process-group.ts";
 import { race } from "./race.ts";
 import { expectNone, type Section, type Stage, type Tally, type Unable } from "./section.ts";
 import { postgresVersionsUsed, versionOf } from "./sync-failover.ts";
@@ -115,7 +115,7 @@ async function contest(bouncer: Bouncer, number: number): Promise<Tally> {
 
 /** Names of statements are then of connections that others have had since. It works, at the price of doing things again. */
 async function withoutOptions(server: PrivatePostgres, bouncer: Bouncer, number: number): Promise<Tally> {
-  const crew = await Crew.open(bouncer.url, [{}, {}]);
+  const crew = await ProcessGroup.open(bouncer.url, [{}, {}]);
   const round = `w${number}`;
   crew.begin(round);
   await crew.untilAnswered(round, 15);
@@ -138,7 +138,7 @@ async function withoutOptions(server: PrivatePostgres, bouncer: Bouncer, number:
 /** Every connection is lost at once; COMMITs in doubt are resolved through the pooler that comes after. */
 async function killed(server: PrivatePostgres, bouncer: Bouncer, number: number): Promise<Tally> {
   const options = { pooled: true };
-  const crew = await Crew.open(bouncer.url, [options, options]);
+  const crew = await ProcessGroup.open(bouncer.url, [options, options]);
   const round = `b${number}`;
   crew.begin(round);
   for (let kill = 0; kill < kills; kill++) {

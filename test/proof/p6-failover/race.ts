@@ -31,8 +31,8 @@ export async function race({ url, key, contenders, store: options }: Race): Prom
         refused[name] = (refused[name] ?? 0) + 1;
         return null;
       });
-    const told = await Promise.all(Array.from({ length: contenders }, (_, index) => submit(index)));
-    const answers = told.filter((one) => one !== null && one !== undefined);
+    const results = await Promise.all(Array.from({ length: contenders }, (_, index) => submit(index)));
+    const answers = results.filter((one) => one !== null && one !== undefined);
     const rows = (await services[0]?.rows(key)) ?? [];
     return { answered: answers.length, refused, violations: judge(key, answers, rows) };
   } finally {
@@ -40,7 +40,7 @@ export async function race({ url, key, contenders, store: options }: Race): Prom
   }
 }
 
-interface Told {
+interface SubmitResult {
   readonly kind: string;
   readonly value: { readonly by: string } | null;
 }
@@ -52,7 +52,7 @@ function service(url: string, max: number, options: StoreOptions) {
   const latchkey = createLatchkey({ store, circuitBreaker: false });
   const operation = latchkey.operation("races.run", { execution: "transaction" });
   return {
-    async submit(key: string): Promise<Told> {
+    async submit(key: string): Promise<SubmitResult> {
       const result = await latchkey.run(
         operation,
         { tenant: "t", key, input: key },
@@ -82,7 +82,7 @@ function service(url: string, max: number, options: StoreOptions) {
 }
 
 /** One row at most, and every answer is that of its run. */
-function judge(key: string, answers: readonly Told[], rows: readonly string[]): readonly Violation[] {
+function judge(key: string, answers: readonly SubmitResult[], rows: readonly string[]): readonly Violation[] {
   const found: Violation[] = [];
   const executed = answers.filter(({ kind }) => kind === "executed").length;
   if (rows.length > 1) found.push({ invariant: "I1", seen: `${key}: ${rows.length} business rows` });

@@ -1,10 +1,10 @@
 /** Failovers to a synchronous standby: nothing that a caller was told may be lost, and nothing may happen twice. */
 import { installation, installedVersions, type PostgresVersion } from "../../support/postgres-binaries.ts";
-import { Crew } from "./crew.ts";
 import { failOver } from "./fail-over.ts";
 import { auditViolations, untilTidy, violations } from "./judge.ts";
 import { Pair } from "./pair.ts";
 import { nameOf, planOf } from "./plan.ts";
+import { ProcessGroup } from "./process-group.ts";
 import { expectNone, type Section, type Stage, type Tally } from "./section.ts";
 
 /** So many failovers in a row are of one pair, whose clients are never started again. */
@@ -57,7 +57,7 @@ export function versionOf(run: number, runsPerBlock: number): PostgresVersion {
 
 class SyncStage implements Stage {
   readonly #seed: bigint;
-  #block: { readonly number: number; readonly pair: Pair; readonly crew: Crew } | null = null;
+  #block: { readonly number: number; readonly pair: Pair; readonly crew: ProcessGroup } | null = null;
 
   constructor(seed: bigint) {
     this.#seed = seed;
@@ -75,12 +75,12 @@ class SyncStage implements Stage {
     return { faults, reached: crew.reached(), sums: { answers: answered.length, outageMs } };
   }
 
-  async #blockOf(run: number): Promise<{ readonly pair: Pair; readonly crew: Crew }> {
+  async #blockOf(run: number): Promise<{ readonly pair: Pair; readonly crew: ProcessGroup }> {
     const number = Math.floor(run / runsPerPair);
     if (this.#block?.number === number) return this.#block;
     await this.close();
     const pair = await Pair.open({ synchronous: true, version: versionOf(run, runsPerPair) });
-    const crew = await Crew.open(pair.url, [{}, {}]);
+    const crew = await ProcessGroup.open(pair.url, [{}, {}]);
     this.#block = { number, pair, crew };
     return this.#block;
   }

@@ -3,14 +3,14 @@ import { describe, expect, test } from "vitest";
 import type { Answered } from "../harness/linearizable.ts";
 import { type Observed, type Row, violationsOf } from "./check.ts";
 import type { Send } from "./downstream.ts";
-import { type Body, ClientLog, type Heard, type KeyName, textOfKey } from "./history.ts";
+import { type Body, ClientLog, type ClientReply, type KeyName, textOfKey } from "./history.ts";
 import { nameOf } from "./work.ts";
 
 const name: KeyName = { route: "order", tenant: "north", key: "k" };
 const row: Row = { ...name, body: "a", execution: "e1" };
 const answered = (answer: string, kind: "executed" | "replay" = "replay"): Answered => ({ kind, answer });
 
-function heard(is: Answered, told: Partial<Heard> = {}): Heard {
+function replied(is: Answered, told: Partial<ClientReply> = {}): ClientReply {
   return { answered: is, status: 201, execution: "e1", body: "a", ...told };
 }
 
@@ -19,22 +19,22 @@ function sendOf(what: "notice" | "ping", more: Partial<Send> = {}): Send {
   return { name: nameOf(name, what), reference: what, input: "i", deduplicated, server: "s", ...more };
 }
 
-interface Told {
+interface Result {
   readonly body: Body;
-  readonly heard: Heard;
+  readonly replied: ClientReply;
 }
 
-const right: readonly Told[] = [
-  { body: "a", heard: heard(answered("one", "executed")) },
-  { body: "a", heard: heard(answered("one")) },
+const right: readonly Result[] = [
+  { body: "a", replied: replied(answered("one", "executed")) },
+  { body: "a", replied: replied(answered("one")) },
 ];
 
 /** One key of which everything is as it must be, changed in one place. */
-function seen(told: readonly Told[] = right, change: Partial<Observed> = {}, of: KeyName = name): Observed {
+function seen(told: readonly Result[] = right, change: Partial<Observed> = {}, of: KeyName = name): Observed {
   const log = new ClientLog();
   for (const one of told)
-    log.begin(of, "c", { kind: "submit", fingerprint: one.body }, "s", one.body)(one.heard);
-  const last = told.at(-1)?.heard;
+    log.begin(of, "c", { kind: "submit", fingerprint: one.body }, "s", one.body)(one.replied);
+  const last = told.at(-1)?.replied;
   return {
     log,
     last: new Map(last === undefined ? [] : [[textOfKey(of), last]]),
@@ -57,9 +57,9 @@ test("what is right is found right", () => {
   expect(found(seen())).toEqual([]);
 });
 
-const inProgress = heard({ kind: "in_progress" }, { execution: null, body: null });
-const misuse = heard({ kind: "misuse" }, { execution: null, body: null });
-const undone = heard({ kind: "retryable" }, { status: 500, execution: "e1", body: null });
+const inProgress = replied({ kind: "in_progress" }, { execution: null, body: null });
+const misuse = replied({ kind: "misuse" }, { execution: null, body: null });
+const undone = replied({ kind: "retryable" }, { status: 500, execution: "e1", body: null });
 const pay: KeyName = { ...name, route: "pay" };
 const charge: KeyName = { ...name, route: "charge" };
 
@@ -67,8 +67,8 @@ describe("what is wrong is found", () => {
   const cases: readonly (readonly [invariant: string, what: string, observed: Observed])[] = [
     ["I1", "two rows", seen(right, { business: [row, { ...row, execution: "e2" }] })],
     ["I1", "a row that nobody asked for", seen(right, { business: [row, { ...row, key: "other" }] })],
-    ["I2", "another body's answer", seen([...right, { body: "b", heard: heard(answered("one")) }])],
-    ["I3", "another answer", seen([...right, { body: "a", heard: heard(answered("two")) }])],
+    ["I2", "another body's answer", seen([...right, { body: "b", replied: replied(answered("one")) }])],
+    ["I3", "another answer", seen([...right, { body: "a", replied: replied(answered("two")) }])],
     [
       "I7",
       "a send twice without de-duplication",
@@ -81,8 +81,8 @@ describe("what is wrong is found", () => {
     ],
     ["I7", "another input", seen(right, { arrivals: [sendOf("notice"), sendOf("notice", { input: "j" })] })],
     ["I7", "two effects", seen(right, { effects: new Map([[nameOf(name, "notice"), 2]]) })],
-    ["I8", "a row that was said to be undone", seen([{ body: "a", heard: undone }, ...right])],
-    ["I9", "an effect of what never committed", seen([{ body: "b", heard: misuse }], { business: [] })],
+    ["I8", "a row that was said to be undone", seen([{ body: "a", replied: undone }, ...right])],
+    ["I9", "an effect of what never committed", seen([{ body: "b", replied: misuse }], { business: [] })],
     [
       "I9",
       "a delivery that was noted twice",
@@ -98,11 +98,11 @@ describe("what is wrong is found", () => {
         charge,
       ),
     ],
-    ["I14", "misuse of a key that nobody else has used", seen([{ body: "b", heard: misuse }, ...right])],
-    ["I14", "in progress where nobody runs", seen([{ body: "a", heard: inProgress }, ...right])],
+    ["I14", "misuse of a key that nobody else has used", seen([{ body: "b", replied: misuse }, ...right])],
+    ["I14", "in progress where nobody runs", seen([{ body: "a", replied: inProgress }, ...right])],
     ["I15", "an answer without its row", seen(right, { business: [] })],
     ["I15", "an answer of another run", seen(right, { business: [{ ...row, execution: "e2" }] })],
-    ["I15", "no answer any more", seen([...right, { body: "a", heard: misuse }])],
+    ["I15", "no answer any more", seen([...right, { body: "a", replied: misuse }])],
     ["L2", "an effect that was never delivered", seen(right, { arrivals: [], effects: new Map() })],
   ];
   test.each(cases)("%s: %s", (invariant, _, observed) => {
@@ -111,7 +111,7 @@ describe("what is wrong is found", () => {
 });
 
 test("in steps a worker may be what runs", () => {
-  const told = seen([{ body: "a", heard: inProgress }, ...right], {}, charge);
+  const told = seen([{ body: "a", replied: inProgress }, ...right], {}, charge);
   expect(found(told)).not.toContain("I14");
 });
 

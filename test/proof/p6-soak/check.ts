@@ -4,8 +4,8 @@ import type { Send } from "./downstream.ts";
 import {
   type Body,
   type ClientLog,
+  type ClientReply,
   type Entry,
-  type Heard,
   isAnswer,
   type KeyName,
   lineOf,
@@ -25,7 +25,7 @@ export interface Row {
 export interface Observed {
   readonly log: ClientLog;
   /** The last answer to each key, after everything. */
-  readonly last: ReadonlyMap<string, Heard>;
+  readonly last: ReadonlyMap<string, ClientReply>;
   readonly business: readonly Row[];
   readonly settled: readonly Row[];
   readonly noted: readonly string[];
@@ -47,8 +47,8 @@ type Say = (invariant: string, what: string) => void;
 interface OfKey {
   readonly name: KeyName;
   readonly entries: readonly Entry[];
-  readonly answers: readonly Heard[];
-  readonly last: Heard | null;
+  readonly answers: readonly ClientReply[];
+  readonly last: ClientReply | null;
   readonly business: readonly Row[];
   readonly settled: readonly Row[];
 }

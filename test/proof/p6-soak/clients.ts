@@ -1,7 +1,7 @@
 /** Clients that go on sending while things break: new keys, duplicates, duplicates with another body, at any server. */
 import { setTimeout as pause } from "node:timers/promises";
 import { type Draw, drawFrom, seedOf } from "../harness/seeded.ts";
-import { type Body, type ClientLog, type Heard, type KeyName, type Route, routes } from "./history.ts";
+import { type Body, type ClientLog, type ClientReply, type KeyName, type Route, routes } from "./history.ts";
 import { type Sending, submit } from "./http.ts";
 import type { Place } from "./servers.ts";
 
@@ -106,11 +106,16 @@ export class Clients {
 }
 
 /** Sends once and notes what came back. */
-export async function send(log: ClientLog, place: Place, client: string, sending: Sending): Promise<Heard> {
+export async function send(
+  log: ClientLog,
+  place: Place,
+  client: string,
+  sending: Sending,
+): Promise<ClientReply> {
   const { url } = place;
   const { name, body } = sending;
   const ended = log.begin(name, client, { kind: "submit", fingerprint: body }, place.name ?? "nobody", body);
-  const refused: Heard = { answered: { kind: "retryable" }, status: 0, execution: null, body: null };
+  const refused: ClientReply = { answered: { kind: "retryable" }, status: 0, execution: null, body: null };
   const heard = url === null ? refused : await submit(url, sending);
   ended(heard);
   return heard;

@@ -4,7 +4,7 @@ import { until } from "../../support/until.ts";
 import { type Draw, drawFrom, seedOf } from "../harness/seeded.ts";
 import type { Arena } from "./arena.ts";
 import { otherThan, send } from "./clients.ts";
-import { type Body, type ClientLog, type Heard, isAnswer, type KeyName, textOfKey } from "./history.ts";
+import { type Body, type ClientLog, type ClientReply, isAnswer, type KeyName, textOfKey } from "./history.ts";
 import { type Operator, openOperator } from "./operator.ts";
 import type { Place } from "./servers.ts";
 
@@ -18,7 +18,7 @@ export interface DrainSettings {
 
 export interface Drained {
   /** The last answer to each key, by its text. */
-  readonly last: ReadonlyMap<string, Heard>;
+  readonly last: ReadonlyMap<string, ClientReply>;
   /** What the operator has decided. */
   readonly settledCompleted: number;
   readonly settledNotExecuted: number;
@@ -57,7 +57,7 @@ async function comeToRest(arena: Arena, log: ClientLog, settings: DrainSettings)
   const { patienceMs } = settings;
   const draw = drawFrom(seedOf(settings.seed, 3));
   const operator = openOperator(arena, log);
-  const last = new Map<string, Heard>();
+  const last = new Map<string, ClientReply>();
   const ask = async (name: KeyName) => {
     const heard = await finalAnswer({ arena, log, operator, draw }, name, patienceMs);
     last.set(textOfKey(name), heard);
@@ -132,10 +132,10 @@ async function finalAnswer(
   { arena, log, operator, draw }: Asking,
   name: KeyName,
   timeoutMs: number,
-): Promise<Heard> {
+): Promise<ClientReply> {
   let body: Body = log.of(name).find((entry) => entry.body !== null)?.body ?? "a";
   let place: Place = draw.pick(arena.places);
-  let heard: Heard | null = null;
+  let heard: ClientReply | null = null;
   const ask = async () => {
     heard = await send(log, place, "checker", { name, body, workMs: 0, timeoutMs: 5_000 });
     if (heard.answered.kind === "misuse") body = otherThan(body);
@@ -145,7 +145,7 @@ async function finalAnswer(
   };
   const what = `${textOfKey(name)} is answered`;
   const found = await until(ask, { what, timeoutMs, intervalMs: 200 }).catch((error: unknown) => {
-    const said: Heard["answered"] | undefined = heard?.answered;
+    const said: ClientReply["answered"] | undefined = heard?.answered;
     throw new NotAtRest("L1", new Error(`never answered; last: ${said?.kind}`, { cause: error }), name);
   });
   if (found === undefined) throw new TypeError("until gives what is true");

@@ -14,7 +14,7 @@ export interface KeyName {
 }
 
 /** What a client made of a reply, and what it tells of who ran. */
-export interface Heard {
+export interface ClientReply {
   readonly answered: Answered;
   /** Of an answer: who ran the business, as it says itself. Of a handler that threw: who was undone. */
   readonly execution: string | null;
@@ -28,7 +28,7 @@ export interface Entry extends Operation {
   /** Null: an operator's. */
   readonly body: Body | null;
   readonly server: string;
-  readonly heard: Heard | null;
+  readonly heard: ClientReply | null;
 }
 
 export function textOfKey({ route, tenant, key }: KeyName): string {
@@ -58,7 +58,7 @@ export class ClientLog {
       heard: null,
     };
     entries.push(entry);
-    return (heard: Heard): Entry => {
+    return (heard: ClientReply): Entry => {
       const ended: Entry = { ...entry, returnedAt: this.#next++, answered: heard.answered, heard };
       entries[at] = ended;
       return ended;

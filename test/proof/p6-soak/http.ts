@@ -1,6 +1,6 @@
 /** One request as a client sends it, and what its reply means for its key. */
 import { Agent, request } from "node:http";
-import type { Body, Heard, KeyName, Route } from "./history.ts";
+import type { Body, ClientReply, KeyName, Route } from "./history.ts";
 
 /** Connections are kept and used again, as clients do; those of the dead break. */
 export const agent = new Agent({ keepAlive: true, maxSockets: 64 });
@@ -24,7 +24,7 @@ export interface Sending {
   readonly timeoutMs: number;
 }
 
-export async function submit(url: string, sending: Sending): Promise<Heard> {
+export async function submit(url: string, sending: Sending): Promise<ClientReply> {
   try {
     return heardOf(await post(url, sending), sending.name.route);
   } catch (error) {
@@ -66,7 +66,7 @@ function post(url: string, { name, body, workMs, timeoutMs }: Sending): Promise<
 }
 
 /** @throws {Error} for a reply that no server of ours gives */
-function heardOf({ status, rawHeaders, body }: Reply, route: Route): Heard {
+function heardOf({ status, rawHeaders, body }: Reply, route: Route): ClientReply {
   const lines = linesOf(rawHeaders);
   const told = JSON.parse(body) as {
     readonly code?: string;
@@ -98,7 +98,7 @@ function heardOf({ status, rawHeaders, body }: Reply, route: Route): Heard {
   return { answered: answeredOf(told.code, status), status, ...nothing };
 }
 
-function answeredOf(code: string | undefined, status: number): Heard["answered"] {
+function answeredOf(code: string | undefined, status: number): ClientReply["answered"] {
   switch (code) {
     case "in-progress":
       return { kind: "in_progress" };

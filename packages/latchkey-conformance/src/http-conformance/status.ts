@@ -8,7 +8,7 @@ const minuteMs = 60_000;
 const absent = { status: 404, retryable: false, safeNewKey: false } as const;
 const unavailable = { status: 503, retryable: true, safeNewKey: false } as const;
 /** Has the form of an id, but belongs to no record. */
-const nobodys = "01890000-0000-7000-8000-000000000000";
+const unknownId = "01890000-0000-7000-8000-000000000000";
 
 const assertUncached = (answer: HttpAnswer) =>
   assert.equal(answer.header("cache-control"), "no-store", "a status must not be cached");
@@ -60,7 +60,7 @@ const all = [
       const subject = await serve({ execution: "deferred" });
       const key = newKey();
       const id = assertAccepted(await subject.send({ key, principal: "ada" }), "pending");
-      const never = await subject.look(nobodys, { principal: "ada" });
+      const never = await subject.look(unknownId, { principal: "ada" });
       for (const state of ["pending", "done"]) {
         for (const other of [{ tenant: "tenant-2", principal: "ada" }, { principal: "bob" }, {}]) {
           const answer = await subject.look(id, other);
@@ -79,14 +79,14 @@ const all = [
     async run({ serve }) {
       const subject = await serve({ execution: "deferred" });
       subject.setStoreDown(true);
-      for (const text of ["1", "order-1", nobodys.replaceAll("-", ""), `${nobodys}0`, "%00", "'"]) {
+      for (const text of ["1", "order-1", unknownId.replaceAll("-", ""), `${unknownId}0`, "%00", "'"]) {
         assertProblem(await subject.look(text), "not-found", absent);
       }
-      const down = await subject.look(nobodys);
+      const down = await subject.look(unknownId);
       assertProblem(down, "store-unavailable", unavailable);
       assertRetryAfter(down);
       subject.setStoreDown(false);
-      assertProblem(await subject.look(nobodys), "not-found", absent);
+      assertProblem(await subject.look(unknownId), "not-found", absent);
     },
   },
   {
@@ -96,7 +96,7 @@ const all = [
       const subject = await serve({ execution: "deferred", run });
       const id = assertAccepted(await subject.send({}), "pending");
       const head = (target: string) => subject.look(target, { method: "HEAD" });
-      const [missing, pending] = [await head(nobodys), await head(id)];
+      const [missing, pending] = [await head(unknownId), await head(id)];
       await subject.work();
       const done = await head(id);
       assert.deepEqual([missing.status, pending.status, done.status], [404, 202, 201]);

@@ -21,8 +21,8 @@ import {
   runPhase,
   sameSteps,
   startCall,
-  strangersOf,
   takeOver,
+  wrongOwnersOf,
 } from "./journal-arrange.ts";
 import { neverHappened, putInDoubt, settleUnknown } from "./settlement-arrange.ts";
 import { withTransactions } from "./transactions-arrange.ts";
@@ -198,13 +198,13 @@ export const callCases: readonly StoreCase[] = [
     name: "start call: refused to anyone but the owner",
     async run(context) {
       const record = await beginWork(context);
-      for (const [what, stranger] of strangersOf(record)) {
+      for (const [what, stranger] of wrongOwnersOf(record)) {
         await refusedWrite(context, record, what, () =>
           context.store.journal.startCall(stranger, intentOf()),
         );
       }
       await startCall(context, record);
-      for (const [what, stranger] of strangersOf(record)) {
+      for (const [what, stranger] of wrongOwnersOf(record)) {
         await refusedWrite(context, record, `again with ${what}`, () =>
           context.store.journal.startCall(stranger, intentOf()),
         );
@@ -338,7 +338,7 @@ export const callCases: readonly StoreCase[] = [
     async run(context) {
       const record = await beginWork(context);
       await startCall(context, record);
-      for (const [what, stranger] of strangersOf(record)) {
+      for (const [what, stranger] of wrongOwnersOf(record)) {
         for (const end of Object.values(callEnds)) {
           await refusedWrite(context, record, `${end.event} with ${what}`, () =>
             context.store.journal.endCall(stranger, charge, end),

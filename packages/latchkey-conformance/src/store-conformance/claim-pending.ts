@@ -75,8 +75,8 @@ export const claimPendingCases: readonly StoreCase[] = [
       const { input, steps } = await journalOf(context, claimed);
       assert.deepEqual([input && hex(input), steps], [hex(bytes("waiting")), []]);
       await startCall(context, claimed);
-      const stranger = { ...ownerOf(claimed), fence: pending.fence };
-      assert.equal(await context.store.renew(stranger.key, stranger.id, stranger.fence, hour), false);
+      const wrongOwner = { ...ownerOf(claimed), fence: pending.fence };
+      assert.equal(await context.store.renew(wrongOwner.key, wrongOwner.id, wrongOwner.fence, hour), false);
       assert.equal(await context.store.renew(keyOf(claimed), claimed.id, claimed.fence, hour), true);
     },
   },

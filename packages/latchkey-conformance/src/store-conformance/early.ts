@@ -36,8 +36,8 @@ export const earlyCases: readonly StoreCase[] = [
       if (ports === null) return;
       const record = await running(context);
       const [first, second] = [earlySettlement("ü"), earlySettlement()];
-      for (const said of [first, first])
-        assert.equal(await ports.early.keep(keyOf(record), guardOf(record), said), true);
+      for (const given of [first, first])
+        assert.equal(await ports.early.keep(keyOf(record), guardOf(record), given), true);
       await context.advance(hour);
       assert.equal(await ports.early.keep(keyOf(record), guardOf(record), second), true);
       assert.deepEqual(await ports.elsewhere.of(keyOf(record), record.id), [first, second]);

@@ -9,16 +9,16 @@ const lostAfterMs = 5_000;
 
 /** A listener, with a promise for each hint that it receives. */
 function listener() {
-  const heard: Hint[] = [];
+  const received: Hint[] = [];
   const waiting = new Set<() => void>();
-  const hear = (hint: Hint) => {
-    heard.push(hint);
+  const onHint = (hint: Hint) => {
+    received.push(hint);
     for (const wake of waiting) wake();
   };
-  const hears = async (hint: Hint) => {
+  const receives = async (hint: Hint) => {
     const { promise, resolve } = Promise.withResolvers<void>();
     const wake = () => {
-      if (heard.includes(hint)) resolve();
+      if (received.includes(hint)) resolve();
     };
     waiting.add(wake);
     const cancel = systemPorts.clock.startTimer(lostAfterMs, resolve);
@@ -26,14 +26,14 @@ function listener() {
     await promise;
     cancel();
     waiting.delete(wake);
-    assert.ok(heard.includes(hint), `the hint "${hint}" must arrive`);
+    assert.ok(received.includes(hint), `the hint "${hint}" must arrive`);
   };
-  return { heard, hear, hears };
+  return { heard: received, hear: onHint, hears: receives };
 }
 
 async function listening(support: HintSupport) {
-  const { hear, ...rest } = listener();
-  return { ...rest, stop: await support.listen(hear) };
+  const { hear: onHint, ...rest } = listener();
+  return { ...rest, stop: await support.listen(onHint) };
 }
 
 export const hintCases: readonly StoreCase[] = [
@@ -43,9 +43,9 @@ export const hintCases: readonly StoreCase[] = [
       if (store.hints === null || other.hints === null) return;
       const listeners = await Promise.all([store.hints, other.hints].map(listening));
       store.hints.send("effects");
-      await Promise.all(listeners.map(({ hears }) => hears("effects")));
+      await Promise.all(listeners.map(({ hears: receives }) => receives("effects")));
       other.hints.send("pending");
-      await Promise.all(listeners.map(({ hears }) => hears("pending")));
+      await Promise.all(listeners.map(({ hears: receives }) => receives("pending")));
       for (const { stop } of listeners) await stop();
     },
   },
@@ -53,12 +53,12 @@ export const hintCases: readonly StoreCase[] = [
     name: "hints: kinds are kept apart, and many sent at once all arrive",
     async run({ store, other }) {
       if (store.hints === null || other.hints === null) return;
-      const { heard, hears, stop } = await listening(other.hints);
+      const { heard: received, hears: receives, stop } = await listening(other.hints);
       store.hints.send("effects");
-      await hears("effects");
-      assert.ok(!heard.includes("pending"), "it was not sent");
+      await receives("effects");
+      assert.ok(!received.includes("pending"), "it was not sent");
       for (let count = 0; count < 50; count += 1) store.hints.send(count % 2 === 0 ? "effects" : "pending");
-      await hears("pending");
+      await receives("pending");
       await stop();
     },
   },
@@ -78,11 +78,11 @@ export const hintCases: readonly StoreCase[] = [
     name: "hints: the same function may subscribe twice, each time until it unsubscribes",
     async run({ store }) {
       if (store.hints === null) return;
-      const { hear, hears } = listener();
-      const stops = [await store.hints.listen(hear), await store.hints.listen(hear)];
+      const { hear: onHint, hears: receives } = listener();
+      const stops = [await store.hints.listen(onHint), await store.hints.listen(onHint)];
       await stops[0]?.();
       store.hints.send("pending");
-      await hears("pending");
+      await receives("pending");
       await stops[1]?.();
     },
   },

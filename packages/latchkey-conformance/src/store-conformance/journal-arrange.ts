@@ -170,7 +170,7 @@ export async function refusedWrite(
 }
 
 /** Owners that are not this record's, each wrong in one part. */
-export function strangersOf(record: InProgressRecord): readonly (readonly [what: string, owner: Owner])[] {
+export function wrongOwnersOf(record: InProgressRecord): readonly (readonly [what: string, owner: Owner])[] {
   const owner = ownerOf(record);
   const { attempt, token } = owner.fence;
   return [

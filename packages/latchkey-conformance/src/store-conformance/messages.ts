@@ -66,9 +66,9 @@ export const messageCases: readonly StoreCase[] = [
       assert.equal(await first.find(facts.digest), null);
       assert.deepEqual(await first.count(facts, start, newId()), tally({ starts: 1 }));
       await second.count(facts, failed, newId());
-      const told = await first.count(facts, start, newId());
+      const answered = await first.count(facts, start, newId());
       const all = tally({ starts: 2, returns: 1, failures: 1, lastErrorCode: "handler-threw" });
-      assert.deepEqual(told, all, "what a count returns");
+      assert.deepEqual(answered, all, "what a count returns");
       assert.deepEqual(await second.find(facts.digest), all, "what is found");
     },
   ),
@@ -96,9 +96,9 @@ export const messageCases: readonly StoreCase[] = [
     await second.bury(facts, letter, null);
     await first.forget(facts.digest);
     assert.deepEqual(await first.find(facts.digest), tally({ state: "dead", starts: 1 }));
-    const told = await first.count(facts, failed, newId());
+    const answered = await first.count(facts, failed, newId());
     assert.deepEqual(
-      told,
+      answered,
       tally({ state: "dead", starts: 1, returns: 1, failures: 1, lastErrorCode: "handler-threw" }),
     );
   }),
@@ -112,9 +112,9 @@ export const messageCases: readonly StoreCase[] = [
       const { now: after } = await context.store.read({ tenant: "t", scope: "s", key: "k" });
       const [dead, ...rest] = await first.list(everything);
       assert.ok(dead !== undefined && rest.length === 0, "one must be dead");
-      const { diedAt, ...told } = dead;
+      const { diedAt, ...answered } = dead;
       isAfter(context, diedAt, { before, after }, 0, "diedAt");
-      assert.deepEqual(told, { ...facts, ...tally({ state: "dead" }), ...letter });
+      assert.deepEqual(answered, { ...facts, ...tally({ state: "dead" }), ...letter });
     },
   ),
   messageCase(

@@ -27,11 +27,11 @@ function confirm(context: CaseContext, { id, generation }: OutboxEffect, note = 
   return outboxOf(context.store).confirm({ id, generation, result: bytes("said") }, note);
 }
 
-function said({ result }: OutboxEffect): string {
+function resultText({ result }: OutboxEffect): string {
   return Buffer.from(result ?? []).toString();
 }
 
-const saidText = Buffer.from(bytes("said")).toString();
+const confirmedText = Buffer.from(bytes("said")).toString();
 
 const waiting: readonly StoreCase[] = (["pending", "claimed", "dead"] as const).map((state) => ({
   name: `outbox confirm: an effect that is ${state} becomes due with the result, and gets an audit row`,
@@ -46,7 +46,7 @@ const waiting: readonly StoreCase[] = (["pending", "claimed", "dead"] as const).
     const { fence, lastErrorCode } = after;
     const changed = { ...counted, state: "pending", result: after.result, finishedAt: null } as const;
     sameEffect(after, { ...before, ...changed, fence, lastErrorCode }, "pending");
-    assert.equal(said(after), saidText);
+    assert.equal(resultText(after), confirmedText);
     const audit = await context.store.settlement.audit(keyOf(before));
     const { at: _, ...entry } = audit.find(({ id }) => id === note.id) ?? {};
     const about = { key: keyOf(before), recordId: before.recordId, effectId: before.id };
@@ -58,7 +58,7 @@ const waiting: readonly StoreCase[] = (["pending", "claimed", "dead"] as const).
     }
     const again = () => confirm(context, before, note);
     assert.equal(await leavesEffect(context, before, "the repetition", again), true);
-    assert.equal(said(await claimOnly(context, before)), saidText);
+    assert.equal(resultText(await claimOnly(context, before)), confirmedText);
   },
 }));
 
@@ -75,7 +75,10 @@ export const outboxConfirmCases: readonly StoreCase[] = [
       sameEffect(during, { ...started, ...changed }, "still started");
       await endOnly(context, deliveryEnds.retry(started));
       const after = await effectNow(context, started);
-      assert.deepEqual([after.state, after.returns, said(after)], ["pending", started.returns + 1, saidText]);
+      assert.deepEqual(
+        [after.state, after.returns, resultText(after)],
+        ["pending", started.returns + 1, confirmedText],
+      );
     },
   },
   {
@@ -88,7 +91,10 @@ export const outboxConfirmCases: readonly StoreCase[] = [
       await endOnly(context, { id, fence, event: "deliver", result: bytes("own"), keepMs });
       const after = await effectNow(context, started);
       const own = Buffer.from(bytes("own")).toString();
-      assert.deepEqual([after.state, after.returns, said(after)], ["delivered", started.returns + 1, own]);
+      assert.deepEqual(
+        [after.state, after.returns, resultText(after)],
+        ["delivered", started.returns + 1, own],
+      );
     },
   },
   {

@@ -103,7 +103,7 @@ const repetitions: readonly StoreCase[] = endEvents.map((event) => ({
   },
 }));
 
-const strangers: readonly StoreCase[] = endEvents.map((event) => ({
+const wrongClaims: readonly StoreCase[] = endEvents.map((event) => ({
   name: `outbox end: ${event} is refused to anyone but the claim`,
   needs: withTransactions,
   async run(context) {
@@ -123,8 +123,8 @@ const unclaimed: readonly StoreCase[] = endEvents.map((event) => ({
   async run(context) {
     const effect = await enqueue(context);
     for (const attempt of [0, 1]) {
-      const nobody = { id: effect.id, fence: { attempt, token: newToken() } };
-      await refusesEnd(context, effect, deliveryEnds[event](nobody), "without a claim");
+      const wrongClaim = { id: effect.id, fence: { attempt, token: newToken() } };
+      await refusesEnd(context, effect, deliveryEnds[event](wrongClaim), "without a claim");
     }
     const before = await claimOnly(context, effect);
     await endOnly(context, retryAt(before, 0));
@@ -185,7 +185,7 @@ const returning: readonly StoreCase[] = (["retry", "die"] as const).map((event) 
 export const outboxEndCases: readonly StoreCase[] = [
   ...effectCases,
   ...repetitions,
-  ...strangers,
+  ...wrongClaims,
   ...unclaimed,
   ...lateEnds,
   ...afterOthers,

@@ -21,7 +21,7 @@ import {
   phaseCommit,
   phasing,
   runPhase,
-  strangersOf,
+  wrongOwnersOf,
 } from "./journal-arrange.ts";
 import {
   claim,
@@ -237,7 +237,7 @@ export const outboxEnqueueCases: readonly StoreCase[] = [
     needs: withTransactions,
     async run(context) {
       const record = await beginWork(context);
-      for (const [, stranger] of strangersOf(record)) {
+      for (const [, stranger] of wrongOwnersOf(record)) {
         for (const last of [null, completes]) {
           const commit = phaseCommit("reserve", { completes: last, effects: [newEffect()] });
           const outcome = await phasing(context, stranger, newRow(), () => commit);

@@ -24,8 +24,8 @@ import {
   runPhase,
   sameSteps,
   startCall,
-  strangersOf,
   takeOver,
+  wrongOwnersOf,
 } from "./journal-arrange.ts";
 import { newRow, transactional, withTransactions } from "./transactions-arrange.ts";
 
@@ -184,7 +184,7 @@ export const phaseCases: readonly StoreCase[] = [
     needs: withTransactions,
     async run(context) {
       const record = await beginWork(context);
-      for (const [what, stranger] of strangersOf(record)) {
+      for (const [what, stranger] of wrongOwnersOf(record)) {
         await losesPhase(context, record, stranger, what);
         await losesPhase(context, record, stranger, `last: ${what}`, phaseCommit("last", { completes }));
       }

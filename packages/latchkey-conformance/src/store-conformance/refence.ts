@@ -30,8 +30,8 @@ import {
   runPhase,
   sameJournal,
   startCall,
-  strangersOf,
   takeOver,
+  wrongOwnersOf,
 } from "./journal-arrange.ts";
 import { newRow, transactional, withImmediateAnswer, withTransactions } from "./transactions-arrange.ts";
 
@@ -152,7 +152,7 @@ export const refenceCases: readonly StoreCase[] = [
     name: "refence: refused to anyone but the owner",
     async run(context) {
       const record = await beginWork(context);
-      for (const [what, stranger] of strangersOf(record)) {
+      for (const [what, stranger] of wrongOwnersOf(record)) {
         await refusedWrite(context, record, what, () =>
           context.store.journal.refence(stranger, newToken(), leaseMs, waitMs),
         );

@@ -40,13 +40,13 @@ function leftOutSection({ leftOut }: Report): string {
 }
 
 function targetSection({ name, url, unjudged, toldApartBy, checks, exchanges }: TargetReport): string {
-  const told =
+  const distinction =
     toldApartBy.length === 0
       ? "Executions cannot be distinguished by their answers."
       : `Executions are distinguished by ${toldApartBy.map((place) => `<code>${html(place)}</code>`).join(", ")}.`;
   const about =
     unjudged === null
-      ? `<p>${told}</p>`
+      ? `<p>${distinction}</p>`
       : `<p class="inconclusive">Not judged: ${html(unjudged)}</p>${exchangeTable(exchanges)}`;
   return `<section>
 <h2>${html(name)}</h2>

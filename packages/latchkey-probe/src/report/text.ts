@@ -26,13 +26,13 @@ function targetLines({
   checks,
   exchanges,
 }: TargetReport): readonly string[] {
-  const told =
+  const distinction =
     toldApartBy.length === 0
       ? "  executions cannot be distinguished by their answers"
       : `  executions are distinguished by ${toldApartBy.join(", ")}`;
   return [
     `${name}  ${url}`,
-    ...(unjudged === null ? [told] : []),
+    ...(unjudged === null ? [distinction] : []),
     ...checks.flatMap(checkLines),
     ...(unjudged === null ? [] : [`  not judged: ${unjudged}`, ...exchanges.map(exchangeLine)]),
   ];

@@ -136,6 +136,6 @@ function linesOf(
   const rows = routes.map(({ status, method, path, operation, opaque }) =>
     [marks[status], method, path, operation ?? (opaque === null ? "" : `(${opaque})`)].map(shown),
   );
-  const said = `${routes.length} state-changing routes: ${counts.protected} protected, ${counts.excepted} excepted, ${counts.unprotected} unprotected.`;
-  return [...table(rows), "", said];
+  const countLine = `${routes.length} state-changing routes: ${counts.protected} protected, ${counts.excepted} excepted, ${counts.unprotected} unprotected.`;
+  return [...table(rows), "", countLine];
 }

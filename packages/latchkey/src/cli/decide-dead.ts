@@ -115,7 +115,7 @@ interface Decided extends DecidedOne {
   readonly done: boolean;
 }
 
-interface Said extends Decided {
+interface ReportedDecision extends Decided {
   readonly dryRun: boolean;
   /** The current death of this id; null if it is not dead, or was decided. */
   readonly now: string | null;
@@ -227,8 +227,10 @@ function republishing({ republish }: OpenService, { id }: DeadName): Republish |
     try {
       await republish(message);
     } catch (cause) {
-      const said = cause instanceof Error ? cause.message : String(cause);
-      throw new CommandError(shown(`${id} could not be published again and stays dead: ${said}`), { cause });
+      const problem = cause instanceof Error ? cause.message : String(cause);
+      throw new CommandError(shown(`${id} could not be published again and stays dead: ${problem}`), {
+        cause,
+      });
     }
   };
 }
@@ -246,7 +248,7 @@ function namesOf(given: readonly string[]): ReadonlyMap<string, DeadName> {
 function say(
   { print, complain }: CommandContext,
   { event }: DeadVerdict,
-  { id, kind, audit, now, done, dryRun }: Said,
+  { id, kind, audit, now, done, dryRun }: ReportedDecision,
 ): void {
   if (done) {
     const end = `${become(event, kind)} (${event})`;

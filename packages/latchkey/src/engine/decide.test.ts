@@ -157,13 +157,13 @@ describe("what an answer tells", () => {
   });
 
   test("a running attempt tells how old it is and when its lease ends, a waiting one has none", () => {
-    const told = (record: LatchkeyRecord) => decide(record, request, 1_000);
+    const decisionFor = (record: LatchkeyRecord) => decide(record, request, 1_000);
     const recordId = life.id;
-    expect(told(inProgress)).toEqual({
+    expect(decisionFor(inProgress)).toEqual({
       kind: "answer",
       decision: { kind: "in_progress", recordId, createdAt: 100, leaseEndsAt },
     });
-    expect(told(records.pending)).toEqual({
+    expect(decisionFor(records.pending)).toEqual({
       kind: "answer",
       decision: { kind: "in_progress", recordId, createdAt: 100, leaseEndsAt: null },
     });

@@ -184,7 +184,7 @@ export async function lookAgain<Tx>(runtime: Runtime<Tx>, key: RecordKey): Promi
  * What the record means for this submission, after its own attempt did not end the record. Null if the store does not answer,
  * or if the submission could run again, or the record runs under the submission's own token.
  */
-export async function whatTheRecordSays<Tx>(
+export async function resultFromRecord<Tx>(
   {
     runtime,
     operation,

@@ -79,8 +79,8 @@ export async function findRecord(finder: Finder, name: RecordName): Promise<Foun
     if (tenant === undefined || operation === undefined) {
       throw new TypeError("A client's key names a record only with its `tenant` and `operation`");
     }
-    const said = path === undefined ? { tenant, operation, key } : { tenant, operation, key, path };
-    return findByKey(finder, said, recordId, downstreamKey);
+    const named = path === undefined ? { tenant, operation, key } : { tenant, operation, key, path };
+    return findByKey(finder, named, recordId, downstreamKey);
   }
   if (path !== undefined) throw new TypeError("A path names a record only with a client's `key`");
   const found =

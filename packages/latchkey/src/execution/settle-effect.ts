@@ -39,6 +39,6 @@ function noteId(
   result: unknown,
   proof: Omit<AuditNote, "id">,
 ): string {
-  const said = JSON.stringify(["effect", id, downstreamKey, result, proof]);
-  return uuidVersion7(createdAt, createHash("sha256").update(said).digest());
+  const identity = JSON.stringify(["effect", id, downstreamKey, result, proof]);
+  return uuidVersion7(createdAt, createHash("sha256").update(identity).digest());
 }

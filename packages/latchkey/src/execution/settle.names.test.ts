@@ -59,14 +59,14 @@ describe("a settlement", () => {
     expect(last().id).not.toBe(before.recordId);
     const key = { tenant: "t", operation: "charge", key: "k" };
     const other = { kind: "other_life", recordId: last().id };
-    for (const said of [happened, { completed: { body: 1 } }, { failed: { status: 402 } }]) {
-      expect(await latchkey.settle({ recordId: before.recordId }, said)).toEqual({ kind: "not_found" });
-      expect(await latchkey.settle({ downstreamKey: before.downstreamKey }, said)).toEqual({
+    for (const outcome of [happened, { completed: { body: 1 } }, { failed: { status: 402 } }]) {
+      expect(await latchkey.settle({ recordId: before.recordId }, outcome)).toEqual({ kind: "not_found" });
+      expect(await latchkey.settle({ downstreamKey: before.downstreamKey }, outcome)).toEqual({
         kind: "not_found",
       });
-      expect(await latchkey.settle({ ...key, recordId: before.recordId }, said)).toEqual(other);
-      expect(await latchkey.settle({ ...key, downstreamKey: before.downstreamKey }, said)).toEqual(other);
-      expect(await latchkey.settle(key, { ...said, downstreamKey: before.downstreamKey })).toEqual(other);
+      expect(await latchkey.settle({ ...key, recordId: before.recordId }, outcome)).toEqual(other);
+      expect(await latchkey.settle({ ...key, downstreamKey: before.downstreamKey }, outcome)).toEqual(other);
+      expect(await latchkey.settle(key, { ...outcome, downstreamKey: before.downstreamKey })).toEqual(other);
     }
     expect(await record()).toMatchObject({ state: "unknown" });
   });
@@ -105,9 +105,9 @@ describe("a settlement", () => {
           "said twice": { ...named, key: "order-1", downstreamKey },
         }[form];
         if (target === undefined) throw new Error(form);
-        const said = form === "downstream" ? { result: { id: "ch_1" } } : happened;
-        expect(await latchkey.settle(target, said), form).toEqual({ ...settled, recordId });
-        expect(await latchkey.settle(target, said), "repeated").toEqual({ ...settled, recordId });
+        const outcome = form === "downstream" ? { result: { id: "ch_1" } } : happened;
+        expect(await latchkey.settle(target, outcome), form).toEqual({ ...settled, recordId });
+        expect(await latchkey.settle(target, outcome), "repeated").toEqual({ ...settled, recordId });
         expect(await record()).toMatchObject({ state: "retryable" });
         expect(await submit("order-1")).toMatchObject({ kind: "executed", value: { id: "ch_1" } });
       }

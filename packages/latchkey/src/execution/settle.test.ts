@@ -204,9 +204,9 @@ describe("latchkey.settle", () => {
     "downstream-deduplicates is rejected for a call that the other side does not deduplicate (%j)",
     async (by) => {
       const world = await unknown();
-      const said = world.settle({ notExecuted: "downstream-deduplicates" }, by);
-      await expect(said).rejects.toThrow(TypeError);
-      await expect(said).rejects.toThrow("deduplication is `none`");
+      const settling = world.settle({ notExecuted: "downstream-deduplicates" }, by);
+      await expect(settling).rejects.toThrow(TypeError);
+      await expect(settling).rejects.toThrow("deduplication is `none`");
       expect(await world.record()).toMatchObject({ state: "unknown" });
       expect(await world.audit()).toEqual([]);
       const elsewhere = createLatchkey<MemoryTransaction>({ store: world.store, ports: world.ports });

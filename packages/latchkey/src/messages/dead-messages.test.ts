@@ -294,11 +294,11 @@ describe("two people at once", () => {
       published.push(one);
     });
     await asked.promise;
-    const goOn = () => {
+    const finish = () => {
       gate.resolve("proceed");
       return redriven;
     };
-    return { goOn, published };
+    return { goOn: finish, published };
   }
 
   test.each(["discard", "redrive"] as const)(

@@ -138,19 +138,19 @@ describe("a return that is owed", () => {
   test("is written before the message is given back: an outage is no death, however long", async () => {
     const world = sharedWorld();
     for (let outage = 0; outage < 3; outage++) {
-      const town = setUp(
+      const setup = setUp(
         async () => {
-          town.fail(true);
+          setup.fail(true);
           throw new Error("no database");
         },
         { holdMs: 1_000 },
         world,
       );
-      const verdict = town.inbox.consume(again(message(1)));
+      const verdict = setup.inbox.consume(again(message(1)));
       for (let step = 0; step < 50; step++) await world.ports.clock.advance(100);
-      expect(town.inbox.counts().givenBack, "held, while its return cannot be written").toBe(0);
-      town.inbox.close();
-      town.fail(false);
+      expect(setup.inbox.counts().givenBack, "held, while its return cannot be written").toBe(0);
+      setup.inbox.close();
+      setup.fail(false);
       await world.ports.clock.advance(2_000);
       expect((await verdict).settle).toBe("give_back");
     }

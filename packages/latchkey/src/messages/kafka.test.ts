@@ -13,7 +13,7 @@ import {
   openPlatformatic,
   platformatic,
 } from "../../../../test/brokers/kafka.ts";
-import { type Announced, relayTown } from "../../../../test/brokers/relays.ts";
+import { type Announced, startRelays } from "../../../../test/brokers/relays.ts";
 import { brokerFaults } from "../../../../test/brokers/suite.ts";
 import { type KafkaCluster, startKafka } from "../../../../test/kafka/cluster.ts";
 import { isThorough } from "../../../../test/support/thorough.ts";
@@ -320,7 +320,7 @@ for (const { name, driver, open } of clients) {
           if (producer instanceof Producer) await producer.close();
           else await producer.disconnect();
         });
-        const { place, dispatch } = relayTown((latchkey) =>
+        const { place, dispatch } = startRelays((latchkey) =>
           kafkaRelay<never, Announced>(latchkey, "orders.created", {
             producer,
             route: ({ order }) => ({ topic, key: order, headers: { tag: order } }),

@@ -11,9 +11,9 @@ import {
 import { connect, createInbox, type NatsConnection, nanos } from "@nats-io/transport-node";
 import { describe, expect, expectTypeOf, test } from "vitest";
 import { nats } from "../../../../test/brokers/drivers.ts";
-import { relayTown } from "../../../../test/brokers/relays.ts";
+import { order, startInboxes } from "../../../../test/brokers/inboxes.ts";
+import { startRelays } from "../../../../test/brokers/relays.ts";
 import { brokerFaults } from "../../../../test/brokers/suite.ts";
-import { order, town } from "../../../../test/brokers/town.ts";
 import { onRelease } from "../../../../test/support/resources.ts";
 import { until } from "../../../../test/support/until.ts";
 import { createLatchkey } from "../latchkey.ts";
@@ -27,7 +27,7 @@ describe("the consumer and the relay", () => {
       const connection = await connect({ servers: lab().url });
       const [js, jsm] = [jetstream(connection), await jetstreamManager(connection)];
       const subject = `orders-${systemPorts.random.token()}`;
-      const { place, dispatch } = relayTown((latchkey) =>
+      const { place, dispatch } = startRelays((latchkey) =>
         natsRelay(latchkey, "orders.created", { jetstream: js, subject: () => subject }),
       );
       const id = await place("a");
@@ -72,7 +72,7 @@ describe("the consumer and the relay", () => {
     // Servers up to 2.10.12 do this if they have to deliver a message again and find only requests of consumers that are
     // gone: nats-io/nats-server#5305.
     test("a message of a consumer that died is redelivered, even if the server delivers it as new", async () => {
-      const { queue, publish, spawn, consume, rows } = await town(nats, lab(), undefined);
+      const { queue, publish, spawn, consume, rows } = await startInboxes(nats, lab(), undefined);
       const ackWait = await ackWaits(lab().url, queue);
       const died = await spawn();
       await publish([order("a", "kill")]);

@@ -2,9 +2,9 @@
 import { Connection } from "rabbitmq-client";
 import { describe, expect, expectTypeOf, test } from "vitest";
 import { rabbitmq } from "../../../../test/brokers/drivers.ts";
-import { type Announced, relayTown } from "../../../../test/brokers/relays.ts";
+import { order, startInboxes } from "../../../../test/brokers/inboxes.ts";
+import { type Announced, startRelays } from "../../../../test/brokers/relays.ts";
 import { brokerFaults } from "../../../../test/brokers/suite.ts";
-import { order, town } from "../../../../test/brokers/town.ts";
 import { until } from "../../../../test/support/until.ts";
 import { createLatchkey } from "../latchkey.ts";
 import { systemPorts } from "../ports.ts";
@@ -19,7 +19,7 @@ describe("the consumer and the relay", () => {
       const connection = new Connection({ url: lab().url });
       const queue = `orders-${systemPorts.random.token()}`;
       let relay: RabbitmqRelay<Announced> | undefined;
-      const { place, dispatch } = relayTown((latchkey) => {
+      const { place, dispatch } = startRelays((latchkey) => {
         relay = rabbitmqRelay<never, Announced>(latchkey, "orders.created", {
           connection,
           route: ({ order }) => ({ exchange: "", routingKey: queue, headers: { order } }),
@@ -97,7 +97,7 @@ describe("the consumer and the relay", () => {
     test.each(["classic", "quorum"] as const)(
       "a %s queue says that a message of a consumer that died was delivered before",
       async (type) => {
-        const { queue, publish, spawn, consume, rows } = await town(rabbitmq, lab(), undefined);
+        const { queue, publish, spawn, consume, rows } = await startInboxes(rabbitmq, lab(), undefined);
         const connection = new Connection({ url: lab().url });
         await connection.queueDelete(queue);
         await connection.queueDeclare({ queue, durable: true, arguments: { "x-queue-type": type } });

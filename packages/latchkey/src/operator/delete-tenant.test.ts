@@ -64,14 +64,14 @@ describe("deleteTenant", () => {
     }
     expect(await rowsOf("gone")).toMatchObject({ facts: 2 });
     const operator = operatorOf(place.store);
-    const heard: TenantCounts[] = [];
+    const progress: TenantCounts[] = [];
     const before = await operator.deleteTenant("gone", ada, { dryRun: true });
     expect(before).toMatchObject({ kind: "counted", found: { over: { ...nothing, records: 5 } } });
     expect(await rowsOf("gone")).toMatchObject({ records: 5, audit: 0 });
-    const onProgress = (removed: TenantCounts) => void heard.push(removed);
+    const onProgress = (removed: TenantCounts) => void progress.push(removed);
     const deleted = await operator.deleteTenant("gone", ada, { batchSize: 2, onProgress });
     expect(deleted).toMatchObject({ kind: "deleted", removed: { ...nothing, records: 5 } });
-    expect(heard.map(({ records }) => records)).toEqual(expect.arrayContaining([2, 4, 5]));
+    expect(progress.map(({ records }) => records)).toEqual(expect.arrayContaining([2, 4, 5]));
     const rows = await rowsOf("gone");
     expect(rows).toEqual({
       ...rows,
@@ -218,8 +218,8 @@ describe("deleteTenant", () => {
     [{ dry: true }, /dryRun/],
   ] as const)("refuses %j", async (options: object, message) => {
     await expect(operatorOf(memoryStore()).deleteTenant("t", ada, { ...options })).rejects.toThrow(message);
-    const nobody = { operator: " ", reason: "x" };
-    await expect(operatorOf(memoryStore()).deleteTenant("t", nobody)).rejects.toThrow(TypeError);
+    const unsigned = { operator: " ", reason: "x" };
+    await expect(operatorOf(memoryStore()).deleteTenant("t", unsigned)).rejects.toThrow(TypeError);
   });
 });
 

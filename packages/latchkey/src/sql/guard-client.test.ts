@@ -64,10 +64,10 @@ describe("before it is revoked", () => {
     expect(() => tx.query({ text: "begin", submit: () => {} })).toThrow(
       expect.objectContaining({ code: "transaction-control" }),
     );
-    const told = await new Promise<unknown>((resolve) => {
+    const reported = await new Promise<unknown>((resolve) => {
       void tx.query("begin", [], resolve);
     });
-    expect(told).toMatchObject({ code: "transaction-control" });
+    expect(reported).toMatchObject({ code: "transaction-control" });
     expect(client.sent).toEqual([]);
   });
 

@@ -94,12 +94,12 @@ const insert = (trx: Knex, account: string) => trx("payments").insert({ account 
 describe("Knex as every client", () => handlerCases(client));
 
 describe("a handler under Knex", () => {
-  const town = paymentsDatabase(client);
-  const { accounts, payThrough } = town;
+  const payments = paymentsDatabase(client);
+  const { accounts, payThrough } = payments;
   let knex: Knex;
 
   beforeAll(() => {
-    knex = openKnex(town.url);
+    knex = openKnex(payments.url);
   });
 
   test("`tx` is Knex's own, and a second request gets the first answer", async () => {
@@ -209,7 +209,7 @@ describe("a handler under Knex", () => {
   });
 
   test("a statement that comes again and again gets a name", async () => {
-    const pay = payThrough(openKnex(town.url, { max: 2 }));
+    const pay = payThrough(openKnex(payments.url, { max: 2 }));
     let named = 0;
     for (let count = 0; count < 8; count++) {
       await pay(`named ${count}`, async (trx) => {
@@ -245,7 +245,7 @@ describe("a handler under Knex", () => {
       [2_000, 60_000],
       [60_000, 50],
     ] as const) {
-      const own = openKnex(town.url, { max: 1, acquireTimeoutMillis });
+      const own = openKnex(payments.url, { max: 1, acquireTimeoutMillis });
       const bridge = knexTransactions({ knex: own, connectTimeoutMs });
       const blocker = await own.transaction();
       const full = bridge.transact({ isolation: null, opening: [] }, async () => ({
@@ -259,7 +259,7 @@ describe("a handler under Knex", () => {
   });
 
   test("a Knex that hides its client is refused, and nothing is left open", async () => {
-    const own = openKnex(town.url);
+    const own = openKnex(payments.url);
     const hiding = { client: own.client, transaction: async (_scope: (trx: Knex) => void) => own };
     const opening = knexTransactions({ knex: hiding }).transact({ isolation: null, opening: [] }, () =>
       Promise.reject(new Error("must not run")),

@@ -97,13 +97,13 @@ const client: ClientUnderTest<Sequelize, Transaction> = {
 describe("Sequelize as every client", () => handlerCases(client));
 
 describe("a handler under Sequelize", () => {
-  const town = paymentsDatabase(client);
-  const { accounts, payThrough } = town;
+  const payments = paymentsDatabase(client);
+  const { accounts, payThrough } = payments;
   let sequelize: Sequelize;
 
   beforeAll(async () => {
-    await town.observer.query("create unique index on payments (account) where account = 'only once'");
-    sequelize = openSequelize(town.url);
+    await payments.observer.query("create unique index on payments (account) where account = 'only once'");
+    sequelize = openSequelize(payments.url);
     Payment.init(
       {
         id: { type: DataTypes.INTEGER, primaryKey: true, autoIncrement: true },
@@ -241,7 +241,7 @@ describe("a handler under Sequelize", () => {
       set: (name: string, value: unknown) => void context.getStore()?.set(name, value),
     });
     onRelease(() => void Reflect.set(Sequelize, "_cls", undefined));
-    const own = openSequelize(town.url, {}, WithCls);
+    const own = openSequelize(payments.url, {}, WithCls);
     const run = payThrough(own)("by cls", async () => {
       await own.query("insert into payments (account) values ('by cls')");
       throw new Error("undone");
@@ -254,7 +254,7 @@ describe("a handler under Sequelize", () => {
   test("Sequelize's isolation level is that of operations that name none", async () => {
     const level = (over: Sequelize) => async (transaction: Transaction) =>
       (await over.query("select current_setting('transaction_isolation') as level", { transaction }))[0];
-    const own = openSequelize(town.url, { isolationLevel: "REPEATABLE READ" } as Options);
+    const own = openSequelize(payments.url, { isolationLevel: "REPEATABLE READ" } as Options);
     expect(await payThrough(own)("own", level(own))).toMatchObject({ value: [{ level: "repeatable read" }] });
     expect(await payThrough(sequelize)("the database's", level(sequelize))).toMatchObject({
       value: [{ level: "read committed" }],
@@ -267,7 +267,7 @@ describe("a handler under Sequelize", () => {
       [2_000, 60_000],
       [60_000, 50],
     ] as const) {
-      const own = openSequelize(town.url, { pool: { max: 1, acquire } });
+      const own = openSequelize(payments.url, { pool: { max: 1, acquire } });
       const bridge = sequelizeTransactions({ sequelize: own, connectTimeoutMs });
       const blocker = await own.transaction();
       const full = bridge.transact({ isolation: null, opening: [] }, async () => ({
@@ -282,7 +282,7 @@ describe("a handler under Sequelize", () => {
   test("a Sequelize whose transactions have another shape is refused, and nothing is left open", async () => {
     class Other extends Sequelize {}
     Object.assign(Other, { Transaction: class {} });
-    const own = openSequelize(town.url, {}, Other);
+    const own = openSequelize(payments.url, {}, Other);
     const opening = sequelizeTransactions({ sequelize: own }).transact({ isolation: null, opening: [] }, () =>
       Promise.reject(new Error("must not run")),
     );

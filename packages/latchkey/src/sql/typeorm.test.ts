@@ -106,12 +106,12 @@ const insert = (tx: EntityManager, account: string) => tx.save(Payments, { accou
 describe("TypeORM as every client", () => handlerCases(client));
 
 describe("a handler under TypeORM", () => {
-  const town = paymentsDatabase(client);
-  const { accounts, payThrough } = town;
+  const payments = paymentsDatabase(client);
+  const { accounts, payThrough } = payments;
   let dataSource: DataSource;
 
   beforeAll(async () => {
-    dataSource = await openDataSource(town.url);
+    dataSource = await openDataSource(payments.url);
   });
 
   test("`tx` is an EntityManager, and a second request gets the first answer", async () => {
@@ -194,7 +194,7 @@ describe("a handler under TypeORM", () => {
   });
 
   test("the DataSource's isolation level is that of operations that name none", async () => {
-    const own = await openDataSource(town.url, {
+    const own = await openDataSource(payments.url, {
       isolationLevel: "REPEATABLE READ",
     } as Partial<DataSourceOptions>);
     const level = async (tx: EntityManager) =>
@@ -202,13 +202,13 @@ describe("a handler under TypeORM", () => {
     const pay = payThrough(own);
     expect(await pay("of the source", level)).toMatchObject({ value: "repeatable read" });
     expect(await payThrough(dataSource)("of the database", level)).toMatchObject({ value: "read committed" });
-    const unknown = await openDataSource(town.url);
+    const unknown = await openDataSource(payments.url);
     Object.assign(unknown.options, { isolationLevel: "SNAPSHOT" });
     expect(() => typeormTransactions({ dataSource: unknown })).toThrow(/no isolation level SNAPSHOT/u);
   });
 
   test("subscribers are notified before COMMIT and after it, and of a rollback", async () => {
-    const own = await openDataSource(town.url);
+    const own = await openDataSource(payments.url);
     const seen: string[] = [];
     const note = (event: string, account: string) => async () => {
       seen.push(`${event}: ${(await accounts()).includes(account) ? "there" : "not there"}`);
@@ -233,7 +233,7 @@ describe("a handler under TypeORM", () => {
   });
 
   test("a subscriber that fails before COMMIT rolls back; after it, the answer stands", async () => {
-    const own = await openDataSource(town.url);
+    const own = await openDataSource(payments.url);
     const failing: { before?: Error; after?: Error } = { before: new Error("audit failed") };
     own.subscribers.push({
       async beforeTransactionCommit() {
@@ -269,7 +269,7 @@ describe("a handler under TypeORM", () => {
   });
 
   test("only an initialized DataSource for Postgres can have transactions", () => {
-    const closed = new DataSource({ type: "postgres", url: town.url });
+    const closed = new DataSource({ type: "postgres", url: payments.url });
     expect(() => typeormTransactions({ dataSource: closed })).toThrow("await dataSource.initialize()");
     const hiding = Object.assign(Object.create(dataSource), { driver: {} });
     for (const other of [hiding, { ...dataSource, options: { type: "mysql" } }, {}, undefined]) {

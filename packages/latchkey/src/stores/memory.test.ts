@@ -316,12 +316,12 @@ describe("the idle limit of a delivery", () => {
 
 test("hints of one kind that are sent together are heard once, in a turn of their own", async () => {
   const { hints } = memoryStore();
-  const heard: string[] = [];
-  await hints?.listen((hint) => heard.push(hint));
+  const received: string[] = [];
+  await hints?.listen((hint) => received.push(hint));
   for (const hint of ["effects", "pending", "effects"] as const) hints?.send(hint);
-  expect(heard).toEqual([]);
+  expect(received).toEqual([]);
   await Promise.resolve();
-  expect(heard).toEqual(["effects", "pending"]);
+  expect(received).toEqual(["effects", "pending"]);
 });
 
 test("an effect of undone writes is not written", async () => {

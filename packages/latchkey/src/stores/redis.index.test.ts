@@ -137,13 +137,17 @@ describe.skipIf(redisProgram() === undefined)("on a server", () => {
     for (const state of states) lives.push(await putInState(store, state, advance));
     const past = "0".repeat(16);
     const kinds = ["p", "f", "e", "l", `P${operation}`, `U${operation}`, `R${operation}`];
-    const nobody = "A".repeat(43);
-    const digests = [nobody, ...lives.map((life) => new Layout(prefix, 1).placeOf(life).digest)];
+    const unknownKey = "A".repeat(43);
+    const digests = [unknownKey, ...lives.map((life) => new Layout(prefix, 1).placeOf(life).digest)];
     for (const digest of digests) {
       for (const kind of kinds) await client.zadd(index, 0, `${kind}\0${past}${digest}`);
       for (const state of states) await client.zadd(index, 0, `s${state}\0${past}x\0${digest}`);
       await client.zadd(index, 0, `cpayments\0${past}key\0${digest}`);
-      await client.hset(lookUp, { [`i${digest}`]: digest, ckey: `${digest}charge`, cother: `${nobody}x` });
+      await client.hset(lookUp, {
+        [`i${digest}`]: digest,
+        ckey: `${digest}charge`,
+        cother: `${unknownKey}x`,
+      });
     }
     for (const { id } of lives) await client.hset(lookUp, `i${id}`, digests[1] ?? "");
     const all = () => Promise.all(lives.map(async (life) => (await store.read(life)).record));

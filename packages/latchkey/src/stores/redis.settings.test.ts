@@ -136,7 +136,7 @@ describe.skipIf(redisProgram() === undefined)("settings of the server", () => {
     await store.end(ended, ended.id, ended.fence, completion());
     // There is no such primary, so it keeps what it has.
     await server.admin("REPLICAOF", "127.0.0.1", "1");
-    const stranger = { ...record.fence, token: newToken() };
+    const wrongFence = { ...record.fence, token: newToken() };
     const print = record.fingerprint;
     const [journal, settlement] = [store.journal, store.settlement];
     const note = { id: "note", actor: "ada", proof: "operator", reason: null };
@@ -153,13 +153,13 @@ describe.skipIf(redisProgram() === undefined)("settings of the server", () => {
       () => store.recordLostTransaction(newLife(record), null, "x"),
       () => store.takeOver(record, guard, print, newToken(), defaultTerms),
       () => store.renew(record, record.id, record.fence, minute),
-      () => store.renew(record, record.id, stranger, minute),
+      () => store.renew(record, record.id, wrongFence, minute),
       ...Object.values(ends).flatMap((end) => [
         () => store.end(record, record.id, record.fence, end),
-        () => store.end(record, record.id, stranger, end),
+        () => store.end(record, record.id, wrongFence, end),
         () => store.end(ended, ended.id, ended.fence, end),
       ]),
-      () => store.end(record, record.id, stranger, { event: "release" }),
+      () => store.end(record, record.id, wrongFence, { event: "release" }),
       () => store.giveUp(record, guard, "x", null),
       () => store.claimPending([{ operation: "payments.create", tokens: [newToken()], terms: defaultTerms }]),
       () => store.endedLeases(1),
@@ -167,11 +167,11 @@ describe.skipIf(redisProgram() === undefined)("settings of the server", () => {
       () => journal.read(record, record.id),
       () => journal.read(record, "another"),
       () => journal.startCall(owner, intentOf()),
-      () => journal.startCall({ ...owner, fence: stranger }, intentOf()),
+      () => journal.startCall({ ...owner, fence: wrongFence }, intentOf()),
       () => journal.endCall(owner, { name: "charge", generation: 0 }, callEnds.finish),
       () => journal.endCall(owner, { name: "another", generation: 0 }, callEnds.finish),
       () => journal.refence(owner, newToken(), minute, minute),
-      () => journal.refence({ ...owner, fence: stranger }, newToken(), minute, minute),
+      () => journal.refence({ ...owner, fence: wrongFence }, newToken(), minute, minute),
       () => journal.callsByDownstreamKey(["x"]),
       () => journal.finishedCalls({ effect: "x", from: 0, to: 1, limit: 1, after: null }),
       () => settlement.settle(record, { ...guard, state: "unknown" }, completedOutside, note),

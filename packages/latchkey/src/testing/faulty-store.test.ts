@@ -588,10 +588,10 @@ test("outboxes, waiting work, ids and hints are one point each, under names of t
     { ...deadNote(), proof: "webhook" },
   );
   await outbox.decide(newId(), { event: "redrive", attempt: null, doubt: "kept" }, deadNote());
-  const heard = Promise.withResolvers<void>();
-  const stop = await hints.listen(() => heard.resolve());
+  const received = Promise.withResolvers<void>();
+  const stop = await hints.listen(() => received.resolve());
   hints.send("effects");
-  await heard.promise;
+  await received.promise;
   await stop();
   expect(seen).toEqual([
     "readById",
@@ -618,14 +618,14 @@ test.each<readonly ["sendHint" | "receiveHint", Fault]>([
   ["receiveHint", "request_lost"],
 ])("a hint that is lost (%s, %s) fails nowhere", async (port, fault) => {
   const { hints } = faultyStore(memoryStore(), once(port, fault)).store;
-  const heard: string[] = [];
-  await hints?.listen((hint) => heard.push(hint));
+  const received: string[] = [];
+  await hints?.listen((hint) => received.push(hint));
   hints?.send("effects");
   await settles(never);
-  expect(heard).toEqual([]);
+  expect(received).toEqual([]);
   hints?.send("pending");
   await settles(never);
-  expect(heard).toEqual(["pending"]);
+  expect(received).toEqual(["pending"]);
 });
 
 test("journals and settlements are one point each, under names of their own", async () => {
@@ -689,8 +689,8 @@ test("what a store may have beside is there, one point for each call, and absent
   const record = await memory.create(life, null, defaultTerms);
   if (record === null) throw new TypeError("expected a record");
   expect(await store.summaries?.of(life, life.id)).toEqual(new Uint8Array([7]));
-  const said = { settlement: neverHappened, note: newNote(), attempt: 1, call: null } as const;
-  expect(await store.early?.keep(life, guardOf(record), said)).toBe(true);
+  const given = { settlement: neverHappened, note: newNote(), attempt: 1, call: null } as const;
+  expect(await store.early?.keep(life, guardOf(record), given)).toBe(true);
   expect(await store.early?.of(life, life.id)).toHaveLength(1);
   expect(await store.early?.due(1)).toEqual([]);
   await store.archival?.clean(1);

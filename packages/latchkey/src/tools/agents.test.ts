@@ -191,8 +191,8 @@ describe("tools of OpenAI's Agents SDK", () => {
   test("the model is told why there is no result", async () => {
     const { ask, runs } = shop(async () => "done");
     await ask("call_1");
-    const told = await ask("call_1", { input: { order: "o1", cents: 500 } });
-    expect(told).toContain("other arguments");
+    const reply = await ask("call_1", { input: { order: "o1", cents: 500 } });
+    expect(reply).toContain("other arguments");
     expect(runs()).toBe(1);
   });
 

@@ -58,9 +58,9 @@ test("reports missing, extra, duplicate and different objects", async () => {
   const different = objects[3];
   if (different === undefined || foreign === undefined) throw new Error("too few");
   different.n = 99;
-  const stranger = { key: "lk_nobody", n: 1 };
-  const doubled = { ...(objects[5] ?? stranger) };
-  const given = each([...objects, stranger, doubled, foreign]);
+  const unknownEntry = { key: "lk_nobody", n: 1 };
+  const doubled = { ...(objects[5] ?? unknownEntry) };
+  const given = each([...objects, unknownEntry, doubled, foreign]);
   const report = await latchkey.compareLedger({
     effect,
     objects: given,
@@ -72,7 +72,7 @@ test("reports missing, extra, duplicate and different objects", async () => {
   expect(report.missing).toMatchObject([
     { downstreamKey: lost[0]?.key, record: { tenant: "t", scope: "op", key: "k1050" }, step: "sent" },
   ]);
-  expect(report.extra).toEqual([stranger, doubled]);
+  expect(report.extra).toEqual([unknownEntry, doubled]);
   expect(report.mismatched).toMatchObject([
     { object: different, state: "finished" },
     { object: foreign, state: "finished" },

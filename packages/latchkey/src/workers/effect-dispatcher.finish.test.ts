@@ -25,17 +25,19 @@ const receipt: OnDelivered = async ({ result }, tx) => tx.insert("receipts", { i
 
 describe("onDelivered", () => {
   test("receives all details, and its writes commit with the finish", async () => {
-    const told: unknown[] = [];
+    const notified: unknown[] = [];
     const world = await finishing(async (delivered, tx) => {
       const { answer: _, ...what } = delivered;
-      told.push(what);
+      notified.push(what);
       await receipt(delivered, tx);
     });
     const [effect] = await world.open();
     expect(await world.round()).toMatchObject({ delivered: 1 });
     const { recordId, downstreamKey: key } = effect ?? {};
     const result = { id: "ch_1", amount: 5 };
-    expect(told).toEqual([{ input: { amount: 5 }, result, tenant: "t", recordId, operation: "order", key }]);
+    expect(notified).toEqual([
+      { input: { amount: 5 }, result, tenant: "t", recordId, operation: "order", key },
+    ]);
     expect(world.receipts()).toEqual([{ id: "ch_1" }]);
     expect(await world.inState("delivered")).toMatchObject([{ sends: 1, returns: 1 }]);
   });

@@ -179,13 +179,13 @@ describe("the outcome-reconciler", () => {
   test("an effect that this process does not define is left to one that does", async () => {
     const world = await inDoubt({ kind: "close" });
     const { store, ports } = world;
-    const stranger = createLatchkey<MemoryTransaction>({ store, ports });
-    stranger.operation("charge", { execution: "lease", version: "1", run: async () => ({}) });
+    const otherService = createLatchkey<MemoryTransaction>({ store, ports });
+    otherService.operation("charge", { execution: "lease", version: "1", run: async () => ({}) });
     await ports.clock.advance(1_000);
-    expect(await outcomeReconciler(stranger).runOnce()).toMatchObject({ postponed: 1 });
-    const nobody = createLatchkey<MemoryTransaction>({ store, ports });
+    expect(await outcomeReconciler(otherService).runOnce()).toMatchObject({ postponed: 1 });
+    const withoutOperation = createLatchkey<MemoryTransaction>({ store, ports });
     await ports.clock.advance(10_000);
-    expect(await outcomeReconciler(nobody).runOnce()).toMatchObject({ found: 0 });
+    expect(await outcomeReconciler(withoutOperation).runOnce()).toMatchObject({ found: 0 });
   });
 
   test("a provider that is down does not cause a busy loop: pauses grow, and the record is finally left to a person", async () => {

@@ -8,7 +8,7 @@ import type { Operation } from "../../operations/operation.ts";
 import type { AttemptEnd } from "../../stores/store.ts";
 import type { TraceSpan } from "../../telemetry/tracing.ts";
 import { withLimit } from "../../time/time-limit.ts";
-import { checkSubmission, countingNewKey, limited, report, whatTheRecordSays } from "../admission.ts";
+import { checkSubmission, countingNewKey, limited, report, resultFromRecord } from "../admission.ts";
 import { noteAttempt, noteEnd, type Submitted, withSpan } from "../attempt-span.ts";
 import { settleWithEarly } from "../early-settlement.ts";
 import { clientKeyOf, createHandle } from "../handle.ts";
@@ -202,7 +202,7 @@ async function conclude<Tx>(
     end.event === "doubt" &&
     (await settleWithEarly(runtime, submission.key, record.id))
   ) {
-    return whatTheRecordSays(job);
+    return resultFromRecord(job);
   }
   if (ended.kind === "ended") return resultOfOwner(record, ran, end, ended.expiresAt);
   // No other attempt has begun since: the owner's complete answer settles the outcome that was written as unknown.
@@ -212,8 +212,8 @@ async function conclude<Tx>(
   if (ended.kind === "lost" || ran.kind === "threw") {
     // Never return the loser's result, and never report `in_progress` for its own token: that attempt is over.
     const isOwn = (token: string) => token === job.token || held.isOwnToken(token);
-    const said = await whatTheRecordSays(job, isOwn);
-    if (said !== null) return said;
+    const recorded = await resultFromRecord(job, isOwn);
+    if (recorded !== null) return recorded;
   }
   if (ended.kind === "in_doubt" && ran.kind === "threw") throw ran.error;
   return { kind: "commit_in_doubt", retryAfterMs: doubtRetryAfterMs };

@@ -126,8 +126,8 @@ describe("a lease of an owned attempt", () => {
       await world.ports.clock.advance(when === "unnoticed" ? leaseMs * 0.95 : leaseMs);
       if (when !== "unnoticed") expect(await rescuer.runOnce()).toMatchObject({ rescued: 1 });
       gate.resolve();
-      const said = await world.inTime(first);
-      expect(said).toMatchObject(when === "unnoticed" ? { code: "attempt-lost" } : { kind: "unknown" });
+      const result = await world.inTime(first);
+      expect(result).toMatchObject(when === "unnoticed" ? { code: "attempt-lost" } : { kind: "unknown" });
       expect(await world.record()).toMatchObject({ state: when === "unnoticed" ? "retryable" : "unknown" });
       expect(world.memory.rows("second")).toHaveLength(0);
     },

@@ -14,11 +14,11 @@ import type { Store } from "../../stores/store.ts";
 
 describe("a phase", () => {
   const once = async (attempt: Attempt) => {
-    const said = await attempt.phase("p", async (tx) => {
+    const returned = await attempt.phase("p", async (tx) => {
       await tx.insert("orders", {});
       return "said";
     });
-    return { body: said };
+    return { body: returned };
   };
 
   /** Replaces the store's phase for the first `times` commits. */

@@ -181,10 +181,10 @@ describe("steps", () => {
     const world = setUp({ codec: { encode: seal, decode: seal } });
     let fails = true;
     const run = async (attempt: Attempt, charge: Charging, input: ChargeInput) => {
-      const said = await attempt.phase("order", async () => "canary-phase");
+      const returned = await attempt.phase("order", async () => "canary-phase");
       const { id } = await attempt.call("charged", charge, input);
       if (fails) throw new Error("again");
-      return { status: 201, body: [said, id, input.amount] };
+      return { status: 201, body: [returned, id, input.amount] };
     };
     const { submit } = processOf(world, run);
     await expect(world.inTime(submit())).rejects.toThrow("again");

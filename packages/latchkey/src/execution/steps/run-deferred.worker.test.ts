@@ -93,8 +93,8 @@ describe("a worker's attempt", () => {
     const { submit, claim } = world.start(quick);
     await submit();
     const [record] = await claim();
-    const stranger = createLatchkey<Tx>({ store: world.memory, ports: world.ports });
-    expect(await runClaimed(stranger.runtime, record as never, 0)).toBeNull();
+    const otherService = createLatchkey<Tx>({ store: world.memory, ports: world.ports });
+    expect(await runClaimed(otherService.runtime, record as never, 0)).toBeNull();
   });
 
   const refusals: readonly (readonly [string, Work, string])[] = [
@@ -231,8 +231,8 @@ describe("a mishap at every store call of a worker", () => {
       await world.workOn(after, 5);
       if (met === null) break;
       ports.push(met);
-      const told = { kind: "replay", status: 201, value: { chargeId: "ch_1" } };
-      expect(await after.submit(), `${mishap} of call ${number}, ${met}`).toMatchObject(told);
+      const replay = { kind: "replay", status: 201, value: { chargeId: "ch_1" } };
+      expect(await after.submit(), `${mishap} of call ${number}, ${met}`).toMatchObject(replay);
       expect([world.ledger.charges.length, world.memory.rows("orders").length]).toEqual([1, 1]);
       expect(world.memory.rows("settled")).toHaveLength(1);
       // The lease of a dispatcher that died on the way is longer than an attempt's.

@@ -118,10 +118,10 @@ async function placing(attempt: Attempt) {
 
 test("an attempt ends under the token that its step has requested, before the step gets the reply", async () => {
   const parked = { commitPhase: Promise.withResolvers<Fault>(), end: Promise.withResolvers<Fault>() };
-  const told = Promise.withResolvers<void>();
+  const replied = Promise.withResolvers<void>();
   const { ports, events, define, read } = setUp(({ port }) => {
     if (port === "commitPhase" || port === "end") return parked[port].promise;
-    return port === "refence" ? { kind: "reply", until: told.promise } : "proceed";
+    return port === "refence" ? { kind: "reply", until: replied.promise } : "proceed";
   });
   const ended = define("order", placing)();
   await ports.clock.advance(attemptLimitMs + settleDownMs - 1_000);
@@ -132,24 +132,24 @@ test("an attempt ends under the token that its step has requested, before the st
   expect(await ended).toMatchObject({ code: "attempt-limit" });
   expect(await read("order")).toMatchObject({ state: "retryable" });
   expect(events).not.toContain("lease_lost");
-  told.resolve();
+  replied.resolve();
   await ports.clock.advance(leaseMs);
   expect(await read("order"), "and stays so").toMatchObject({ state: "retryable" });
 });
 
 test("an attempt that has ended has not lost its lease, although its step was still running", async () => {
   const commit = Promise.withResolvers<Fault>();
-  const told = Promise.withResolvers<void>();
+  const replied = Promise.withResolvers<void>();
   const { ports, events, define, read } = setUp(({ port }) => {
     if (port === "commitPhase") return commit.promise;
-    return port === "end" ? { kind: "reply", until: told.promise } : "proceed";
+    return port === "end" ? { kind: "reply", until: replied.promise } : "proceed";
   });
   const ended = define("order", placing)();
   await ports.clock.advance(attemptLimitMs + 100);
   commit.resolve("proceed");
   // A beat meets the end, whose reply is on the way.
   await ports.clock.advance(leaseMs / 2);
-  told.resolve();
+  replied.resolve();
   await ports.clock.advance(100);
   expect(await ended).toMatchObject({ code: "attempt-limit" });
   expect(await read("order")).toMatchObject({ state: "retryable" });

@@ -40,7 +40,7 @@ export function memberOf<Tx>(job: Job<Tx>, request: AdmissionRequest, started: S
 }
 
 /** The state of a member inside the transaction. */
-type Fate =
+type MemberState =
   /** Its turn has not come. */
   | { readonly kind: "waiting" }
   /** Nothing ran for it, and nothing will in this transaction. */
@@ -66,7 +66,7 @@ export class SharedTransaction<Tx> {
   readonly #runtime: Runtime<Tx>;
   readonly #operation: Operation;
   readonly #members: readonly BatchMember<Tx>[];
-  readonly #states: Fate[];
+  readonly #states: MemberState[];
   readonly #records: BatchedRecord[] = [];
   #effects = 0;
   #stopped = false;
@@ -191,10 +191,10 @@ export class SharedTransaction<Tx> {
 
   #decide(end: End): readonly BatchMember<Tx>[] {
     return this.#members.filter((member, place) => {
-      const fate = this.#states[place] ?? { kind: "alone" };
-      if (fate.kind === "refused") member.fail(fate.error);
-      else if (fate.kind !== "waiting") member.decide(outcomeOf(fate, end));
-      return fate.kind === "waiting";
+      const state = this.#states[place] ?? { kind: "alone" };
+      if (state.kind === "refused") member.fail(state.error);
+      else if (state.kind !== "waiting") member.decide(outcomeOf(state, end));
+      return state.kind === "waiting";
     });
   }
 }
@@ -204,24 +204,29 @@ type End =
   | Exclude<BatchOutcome<boolean>, { readonly kind: "changed" | "lost" }>
   | { readonly kind: "changed" | "lost" };
 
-function outcomeOf(fate: Exclude<Fate, { readonly kind: "waiting" | "refused" }>, end: End): Outcome | null {
-  switch (fate.kind) {
+function outcomeOf(
+  state: Exclude<MemberState, { readonly kind: "waiting" | "refused" }>,
+  end: End,
+): Outcome | null {
+  switch (state.kind) {
     case "alone":
       return null;
     case "decided":
-      return { kind: "rolled_back", value: fate.ran };
+      return { kind: "rolled_back", value: state.ran };
     case "timed_out":
-      return end.kind === "rolled_back" ? { kind: "rolled_back", value: fate.ran } : changedOr(end, fate.ran);
+      return end.kind === "rolled_back"
+        ? { kind: "rolled_back", value: state.ran }
+        : changedOr(end, state.ran);
     case "running":
       return changedOr(end, { kind: "again" });
     case "undone":
-      return end.kind === "committed" || (end.kind === "rolled_back" && end.value) ? fate.outcome : null;
+      return end.kind === "committed" || (end.kind === "rolled_back" && end.value) ? state.outcome : null;
     case "kept":
-      if (end.kind === "in_doubt") return { ...end, value: fate.ran };
-      if (end.kind !== "committed") return changedOr(end, fate.ran);
-      return { kind: "committed", value: fate.ran, expiresAt: end.expiresAt.get(fate.id) ?? Number.NaN };
+      if (end.kind === "in_doubt") return { ...end, value: state.ran };
+      if (end.kind !== "committed") return changedOr(end, state.ran);
+      return { kind: "committed", value: state.ran, expiresAt: end.expiresAt.get(state.id) ?? Number.NaN };
     default:
-      return fate satisfies never;
+      return state satisfies never;
   }
 }
 

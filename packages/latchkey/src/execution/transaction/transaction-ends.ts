@@ -9,7 +9,7 @@ import { isSerializationFailure } from "../../sql/sql-state.ts";
 import type { Retention } from "../../stores/retention.ts";
 import type { TransactionOutcome, TransactionSupport } from "../../stores/transactions.ts";
 import type { LatchkeyEvent } from "../../telemetry/events.ts";
-import { type CountNewKey, giveUp, resultOf, whatTheRecordSays } from "../admission.ts";
+import { type CountNewKey, giveUp, resultFromRecord, resultOf } from "../admission.ts";
 import { noteEnd, type Submitted } from "../attempt-span.ts";
 import type { Runtime } from "../runtime.ts";
 import { type Lost, recordLostTransaction, type Start } from "./record-lost-transaction.ts";
@@ -155,14 +155,14 @@ async function settleRefused<Tx>(
   if (status < 400 || status >= 500) {
     return afterError(job, new LatchkeyError("transaction-aborted", { cause: error }), start);
   }
-  return (await whatTheRecordSays(job)) ?? released(job, answered);
+  return (await resultFromRecord(job)) ?? released(job, answered);
 }
 
 /** The answer is sent, its writes are gone and its key is free. A 5xx may also be caused by another attempt's success. */
 async function released<Tx>(job: Job<Tx>, ran: AnsweredRan): Promise<Result> {
   const { runtime, submission, operation } = job;
-  const said = ran.answer.status >= 500 ? await whatTheRecordSays(job) : null;
-  if (said !== null) return said;
+  const recorded = ran.answer.status >= 500 ? await resultFromRecord(job) : null;
+  if (recorded !== null) return recorded;
   const about = runtime.about(operation.name, submission.key);
   runtime.emit({ ...about, type: "released", recordId: ran.life.id });
   return executed(ran, false, null);
@@ -244,8 +244,8 @@ async function afterError<Tx>(job: Job<Tx>, error: unknown, start: Start | null)
     const about = runtime.about(operation.name, submission.key);
     runtime.emit({ ...about, type: "attempt_failed", recordId: start.life.id, error });
   }
-  const said = await whatTheRecordSays(job);
-  if (said !== null) return said;
+  const recorded = await resultFromRecord(job);
+  if (recorded !== null) return recorded;
   throw error;
 }
 

@@ -339,7 +339,7 @@ describe("holding", () => {
   });
 
   test("a handler that writes to the socket itself is detected before anything is committed", async () => {
-    const told = deferred<unknown>();
+    const thrown = deferred<unknown>();
     const handler: Handler = (req, res, { tx }) => {
       tx.insert("orders", { id: 1 });
       req.socket.write("HTTP/1.1 200 OK\r\nContent-Length: 13\r\nConnection: close\r\n\r\npast the hold");
@@ -347,12 +347,12 @@ describe("holding", () => {
     };
     const { call, memory } = await serveHandler(handler, {
       onError: (error, _req, res, _next) => {
-        told.resolve(error);
+        thrown.resolve(error);
         res.end();
       },
     });
     expect((await call()).body.toString()).toBe("past the hold");
-    expect(await told.promise).toMatchObject({ code: "answer-twice" });
+    expect(await thrown.promise).toMatchObject({ code: "answer-twice" });
     expect(memory.rows("orders")).toEqual([]);
   });
 });

@@ -38,13 +38,13 @@ describe("after a hold, a response has its own methods", () => {
       return Reflect.apply(write, this, args);
     } as ServerResponse["write"];
     res.write = wrapper;
-    const said = await holdOnce(res, (view) => {
+    const sent = await holdOnce(res, (view) => {
       const { end } = view;
       const own = (...args: unknown[]) => Reflect.apply(end, view, args);
       Object.defineProperty(view, "end", redefinitions[kind]?.(own) ?? {});
       view.end("answer");
     });
-    expect([said, res.write === wrapper, foreign(res)]).toEqual(["answer", true, ["write"]]);
+    expect([sent, res.write === wrapper, foreign(res)]).toEqual(["answer", true, ["write"]]);
   });
 
   test.each(["appendHeader", "emit", "removeHeader", "setHeaders", "end", "once"] as const)(
@@ -63,14 +63,14 @@ describe("after a hold, a response has its own methods", () => {
       const left = Reflect.get(res, name) as (...args: unknown[]) => unknown;
       const between = (...args: unknown[]) => Reflect.apply(left, res, args);
       Reflect.set(res, name, between);
-      const said = await holdOnce(res, (view) => {
+      const sent = await holdOnce(res, (view) => {
         view.appendHeader("X-A", "1").removeHeader("X-A");
         view.setHeaders(new Map([["X-B", "2"]]));
         res.emit("custom");
         view.end("two");
       });
       res.setHeader("X-C", "3");
-      expect([said, res.getHeader("x-c"), Reflect.get(res, name) === between]).toEqual(["two", "3", true]);
+      expect([sent, res.getHeader("x-c"), Reflect.get(res, name) === between]).toEqual(["two", "3", true]);
     },
   );
 
@@ -128,13 +128,13 @@ describe("a response is held and given back", () => {
       for (const res of [responseOf(), responseOf(Own)]) {
         const wrapper = (...args: unknown[]) => Reflect.apply(ServerResponse.prototype[name], res, args);
         Object.defineProperty(res, name, { value: wrapper, writable: true, configurable: false });
-        const said = await holdOnce(res, (view) => {
+        const sent = await holdOnce(res, (view) => {
           const method: unknown = Reflect.get(view, name);
           Reflect.set(view, name, (...args: unknown[]) => Reflect.apply(method as () => void, view, args));
           Object.setPrototypeOf(view, Object.create(ServerResponse.prototype));
           view.end("answer");
         });
-        expect([said, Reflect.get(res, name) === wrapper]).toEqual(["answer", true]);
+        expect([sent, Reflect.get(res, name) === wrapper]).toEqual(["answer", true]);
       }
     },
   );

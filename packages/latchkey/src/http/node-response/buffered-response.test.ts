@@ -19,8 +19,8 @@ const report = () => {};
 async function withResponse(act: (res: ServerResponse) => unknown): Promise<string> {
   const { url, close } = await listen(async (_req, res) => {
     try {
-      const said = String(await act(res));
-      res.end(said);
+      const sent = String(await act(res));
+      res.end(sent);
     } catch (error) {
       res.end(`failed: ${error}`);
     }
@@ -56,7 +56,7 @@ test("every covered method is in the table of methods", () => {
 
 describe("a held response", () => {
   test("keeps bytes as written, even if their buffer is reused", async () => {
-    const said = await withResponse(async (res) => {
+    const sent = await withResponse(async (res) => {
       const buffer = Buffer.alloc(2);
       const { text } = await holdOnce(res, async (view) => {
         for (const letter of ["a", "b", "c"]) {
@@ -67,11 +67,11 @@ describe("a held response", () => {
       });
       return text;
     });
-    expect(said).toBe("aabbcc");
+    expect(sent).toBe("aabbcc");
   });
 
   test.each(["201", 201.9])("takes status %j as Node does", async (status) => {
-    const said = await withResponse(async (res) => {
+    const sent = await withResponse(async (res) => {
       const one = await holdOnce(res, (view) => {
         Reflect.set(view, "statusCode", status);
         view.end();
@@ -79,7 +79,7 @@ describe("a held response", () => {
       const other = await holdOnce(res, (view) => void view.writeHead(status as number).end());
       return JSON.stringify([one.status, other.status]);
     });
-    expect(said).toBe("[201,201]");
+    expect(sent).toBe("[201,201]");
   });
 
   const definitions: Record<string, (end: ServerResponse["end"]) => PropertyDescriptor> = {
@@ -90,7 +90,7 @@ describe("a held response", () => {
 
   test.each(Object.keys(definitions))("covers an own method %s, and gives it back", async (name) => {
     let ends = 0;
-    const said = await withResponse(async (res) => {
+    const sent = await withResponse(async (res) => {
       const end = function (this: ServerResponse, ...args: unknown[]) {
         ends += 1;
         return Reflect.apply(ServerResponse.prototype.end, this, args);
@@ -101,7 +101,7 @@ describe("a held response", () => {
       expect(Object.getOwnPropertyDescriptor(res, "end")).toEqual(before);
       return text;
     });
-    expect([said, ends]).toEqual(["held", 1]);
+    expect([sent, ends]).toEqual(["held", 1]);
   });
 
   const unfit: Record<string, (res: ServerResponse) => void> = {
@@ -127,7 +127,7 @@ describe("a held response", () => {
   });
 
   test("is free after the hold, even if other code has kept its prototype", async () => {
-    const said = await withResponse(async (res) => {
+    const sent = await withResponse(async (res) => {
       const own = Object.getPrototypeOf(res);
       let kept: object = own;
       await holdOnce(res, (view) => {
@@ -143,11 +143,11 @@ describe("a held response", () => {
       Object.setPrototypeOf(res, kept);
       return text;
     });
-    expect(said).toBe("again");
+    expect(sent).toBe("again");
   });
 
   test("treats the prototype of an earlier hold as the one beneath", async () => {
-    const said = await withResponse(async (res) => {
+    const sent = await withResponse(async (res) => {
       const own: object = Object.getPrototypeOf(res);
       let kept: object = own;
       await holdOnce(res, (view) => {
@@ -163,12 +163,12 @@ describe("a held response", () => {
       expect(Object.getPrototypeOf(res)).toBe(own);
       return text;
     });
-    expect(said).toBe("twice");
+    expect(sent).toBe("twice");
   });
 
   test("keeps its shape, also when its answer is sent", async () => {
     const shapes: boolean[] = [];
-    const said = await withResponse(async (res) => {
+    const sent = await withResponse(async (res) => {
       const held = bufferResponse(res, { limitBytes });
       const reply = await held.run((view) => {
         view.writeHead(201, { "X-A": "1" }).end("held");
@@ -179,6 +179,6 @@ describe("a held response", () => {
       res.statusCode = 202;
       return "free";
     });
-    expect([said, ...shapes]).toEqual(["free", true, true]);
+    expect([sent, ...shapes]).toEqual(["free", true, true]);
   });
 });

@@ -27,7 +27,7 @@ function incoming(overrides: Partial<Incoming> & { headers?: Record<string, stri
 }
 
 /** An exchange without a store, whose attempts have the given ends. */
-function exchangeTold(result: Result | Error, policy?: typeof stripe, settings = {}) {
+function exchangeFor(result: Result | Error, policy?: typeof stripe, settings = {}) {
   const real = createLatchkey({ store: memoryStore(), ...(policy === undefined ? {} : { policy }) });
   const execute = async () => {
     if (result instanceof Error) throw result;
@@ -39,8 +39,8 @@ function exchangeTold(result: Result | Error, policy?: typeof stripe, settings =
   );
 }
 
-async function told(result: Result | Error, policy?: typeof stripe, settings = {}): Promise<Reply> {
-  const outcome = await exchangeTold(result, policy, settings)({}, incoming(), async () => answered);
+async function replyTo(result: Result | Error, policy?: typeof stripe, settings = {}): Promise<Reply> {
+  const outcome = await exchangeFor(result, policy, settings)({}, incoming(), async () => answered);
   if (outcome.kind === "pass") throw new Error("it should not pass");
   return outcome.reply;
 }
@@ -87,29 +87,29 @@ describe("the answer to a caller", () => {
     [new StoreError("in_doubt"), 503, "store-unavailable", "1"],
   ];
   test.each(problems)("%j: %i %s", async (result, status, code, retryAfter) => {
-    const reply = await told(result);
+    const reply = await replyTo(result);
     expect([reply.status, JSON.parse(text(reply)).code]).toEqual([status, code]);
     expect(reply.headers.find(([name]) => name === "Retry-After")?.[1]).toBe(retryAfter);
   });
 
   test("does not reveal why a key is misused", async () => {
     const [fingerprint, principal] = await Promise.all([
-      told({ kind: "key_misuse", because: "fingerprint" }),
-      told({ kind: "key_misuse", because: "principal" }),
+      replyTo({ kind: "key_misuse", because: "fingerprint" }),
+      replyTo({ kind: "key_misuse", because: "principal" }),
     ]);
     expect(text(principal)).toBe(text(fingerprint));
   });
 
   test("tells keys that come too fast from too many stored keys", async () => {
     const over = { kind: "too_many_keys", retryAfterMs: 1_000 } as const;
-    expect(text(await told({ ...over, because: "newKeys" }))).toContain("in this time");
-    expect(text(await told({ ...over, because: "activeKeys" }))).toContain(
+    expect(text(await replyTo({ ...over, because: "newKeys" }))).toContain("in this time");
+    expect(text(await replyTo({ ...over, because: "activeKeys" }))).toContain(
       "maximum number of idempotency keys",
     );
   });
 
   test("is the framework's for other errors", async () => {
-    const submit = exchangeTold(new LatchkeyError("attempt-limit"));
+    const submit = exchangeFor(new LatchkeyError("attempt-limit"));
     await expect(submit({}, incoming(), async () => answered)).rejects.toMatchObject({
       code: "attempt-limit",
     });
@@ -134,7 +134,7 @@ describe("the answer to a caller", () => {
       body: new Uint8Array(0),
       omitted: "too-large",
     } as const;
-    const reply = await told({ kind: "replay", recordId: "r", answer, expiresAt: 0 }, stripe);
+    const reply = await replyTo({ kind: "replay", recordId: "r", answer, expiresAt: 0 }, stripe);
     expect(reply).toEqual({
       status: 201,
       headers: [
@@ -149,14 +149,14 @@ describe("the answer to a caller", () => {
     });
     const replay = { kind: "replay", recordId: "r", answer, expiresAt: 0 } as const;
     const names = async (policy: typeof stripe | undefined, shouldRetryHeaders: boolean) =>
-      (await told(replay, policy, { shouldRetryHeaders })).headers.map(([name]) => name);
+      (await replyTo(replay, policy, { shouldRetryHeaders })).headers.map(([name]) => name);
     expect(await names(stripe, false)).not.toContain("X-Should-Retry");
     expect(await names(undefined, true)).toContain("X-Should-Retry");
   });
 
   test("is sent unchanged if the handler did not give it", async () => {
     const answer = { ...answered, omitted: null };
-    const reply = await told({ kind: "executed", recordId: "r", answer, stored: false, expiresAt: null });
+    const reply = await replyTo({ kind: "executed", recordId: "r", answer, stored: false, expiresAt: null });
     expect(reply.status).toBe(200);
   });
 });

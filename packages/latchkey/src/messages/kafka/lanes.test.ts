@@ -24,14 +24,14 @@ function setUp(concurrency = 20) {
     onEvent: (one) => events.push(one),
   });
   const taken: string[] = [];
-  const told: boolean[] = [];
+  const flags: boolean[] = [];
   const commits: { name: string; succeed: () => void; fail: (error: Error) => void }[] = [];
   /** By record: how its next takes end; without any, it is settled. */
   const answers = new Map<string, (number | null | Promise<null>)[]>();
   const settling = {
     take: async (record: KafkaRecord, redelivered: boolean) => {
       taken.push(nameOf(record));
-      told.push(redelivered);
+      flags.push(redelivered);
       return (await answers.get(nameOf(record))?.shift()) ?? null;
     },
   } as unknown as Settling<unknown>;
@@ -45,7 +45,7 @@ function setUp(concurrency = 20) {
           commits.push({ name: `${partition}:${offset}`, succeed, fail });
         }),
   );
-  return { lanes, taken, told, commits, answers, events, clock: ports.clock };
+  return { lanes, taken, told: flags, commits, answers, events, clock: ports.clock };
 }
 
 test("one that has to wait is not taken again before its pause is over, nor is what is behind it", async () => {
@@ -68,14 +68,14 @@ test("one that has to wait is not taken again before its pause is over, nor is w
 });
 
 test("the first ones of an assignment may have begun before, and the inbox is told so", async () => {
-  const { lanes, told, clock, commits } = setUp();
+  const { lanes, told: flags, clock, commits } = setUp();
   for (let offset = 0; offset < 103; offset++) await lanes.add(recordAt(0, offset));
   await clock.advance(0);
   for (let commit = 0; commit < commits.length; commit++) {
     commits[commit]?.succeed();
     await clock.advance(0);
   }
-  expect([told.length, told.indexOf(false)]).toEqual([103, 101]);
+  expect([flags.length, flags.indexOf(false)]).toEqual([103, 101]);
   await lanes.drop();
 });
 

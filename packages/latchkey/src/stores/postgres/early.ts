@@ -12,9 +12,9 @@ export function postgresEarly(
 ): EarlySettlements {
   return {
     async keep(key, guard, early) {
-      const said = encodeEarly(early);
-      checkStorable("the settlement", said);
-      const values = { ...keyValues(key), ...guardValues(guard), audit_id: early.note.id, said };
+      const encoded = encodeEarly(early);
+      checkStorable("the settlement", encoded);
+      const values = { ...keyValues(key), ...guardValues(guard), audit_id: early.note.id, said: encoded };
       return (await executor.write(statements.keepEarly.bind(values))).length > 0;
     },
 

@@ -16,7 +16,7 @@ const meanings = {
   circuit_opened: "circuit opened",
 } as const;
 
-export class Crew {
+export class ProcessGroup {
   readonly receiver: Receiver;
   readonly clients: readonly Client[];
   /** How far the wall clock of each client is from ours. */
@@ -34,13 +34,13 @@ export class Crew {
     databaseUrl: string,
     options: readonly Omit<ClientOptions, "databaseUrl" | "receiverUrl">[],
     worker = true,
-  ): Promise<Crew> {
+  ): Promise<ProcessGroup> {
     const receiver = await openReceiver();
     const clients = options.map((one) => new Client({ databaseUrl, receiverUrl: receiver.url, ...one }));
     const aheadHours: number[] = [];
     for (const client of clients) aheadHours.push(await client.ready());
     if (worker) clients[0]?.send({ do: "serve" });
-    return new Crew(receiver, clients, aheadHours);
+    return new ProcessGroup(receiver, clients, aheadHours);
   }
 
   names(): readonly string[] {

@@ -31,9 +31,9 @@ export function order(name: string, trap?: Order["trap"]): Sent {
   return { id: name, body: trap === undefined ? { order: name } : { order: name, trap } };
 }
 
-export type Town = Awaited<ReturnType<typeof town>>;
+export type Inboxes = Awaited<ReturnType<typeof startInboxes>>;
 
-export async function town(
+export async function startInboxes(
   driver: BrokerDriver,
   { url, pool, databaseUrl, broker }: BrokerLab,
   batchSize: number | undefined,
@@ -93,7 +93,7 @@ function decodeOrder({ body }: { readonly body: Uint8Array }): Order {
   return value;
 }
 
-export async function deadWithin(dead: Town["dead"]): Promise<false> {
+export async function deadWithin(dead: Inboxes["dead"]): Promise<false> {
   await until(async () => (await dead()).length > 0, { timeoutMs: 60_000 });
   return false;
 }
@@ -105,7 +105,7 @@ export async function deadWithin(dead: Town["dead"]): Promise<false> {
 export async function finish(worker: WorkerProcess, left: () => Promise<number>) {
   await until(async () => (await left()) === 0, { what: "the queue is empty", timeoutMs: 30_000 });
   await worker.kill("SIGTERM");
-  const told = worker.lines.find((line) => line.counts !== undefined);
-  if (told === undefined) throw new Error(`no counts: ${worker.stderr()}`);
-  return told.counts as Record<string, number>;
+  const counted = worker.lines.find((line) => line.counts !== undefined);
+  if (counted === undefined) throw new Error(`no counts: ${worker.stderr()}`);
+  return counted.counts as Record<string, number>;
 }

@@ -39,7 +39,7 @@ export interface Counter {
   enqueue(key: string, orders: readonly Order[]): Promise<void>;
 }
 
-export interface Town {
+export interface OutboxLab {
   readonly postgres: PrivatePostgres;
   readonly receiver: Receiver;
   /** Past every proxy. */
@@ -54,7 +54,7 @@ export interface Town {
 }
 
 /** Everything ends with the test file. */
-export async function openTown(plans: readonly EffectPlan[], receiver: Receiver): Promise<Town> {
+export async function openOutboxLab(plans: readonly EffectPlan[], receiver: Receiver): Promise<OutboxLab> {
   const postgres = await startPostgres();
   const open = (url: string) => openCounter(url, plans, receiver.url);
   const counter = open(postgres.url);

@@ -3,7 +3,7 @@ import type { LatchkeyRecord } from "../../../packages/latchkey/src/engine/recor
 import type { Bound } from "./bound.ts";
 import { isFinal } from "./change.ts";
 import { admissionToken, type Life } from "./life.ts";
-import { storedAnswerText, type Told } from "./roles.ts";
+import { type RequestEnd, storedAnswerText } from "./roles.ts";
 import type { Shared } from "./shared.ts";
 
 export interface Listener {
@@ -30,9 +30,9 @@ export interface Hearing {
   readonly last: unknown;
 }
 
-export function judgeTold({ rows }: Shared, hearing: Hearing, { body, several }: Listener): string | null {
+export function judgeReplies({ rows }: Shared, hearing: Hearing, { body, several }: Listener): string | null {
   const record = rows[0]?.record ?? null;
-  const told = toldOf(hearing);
+  const told = replyOf(hearing);
   if (told.kind.startsWith("broken")) return `L1: a client was told ${told.kind}`;
   if (told.kind.startsWith("key misuse")) {
     const owner = record === null ? null : record.fingerprint.digest[0];
@@ -50,7 +50,11 @@ export function judgeTold({ rows }: Shared, hearing: Hearing, { body, several }:
   return null;
 }
 
-function judgeAnswer({ kind, id, answer }: Told, record: LatchkeyRecord | null, body: number): string | null {
+function judgeAnswer(
+  { kind, id, answer }: RequestEnd,
+  record: LatchkeyRecord | null,
+  body: number,
+): string | null {
   const invariant = kind === "replay" ? "I3" : "I4";
   if (record === null || record.id !== id) return `I8: told an answer of ${id}, of which there is no record`;
   if (!("answer" in record) || record.answer === null)
@@ -65,15 +69,15 @@ export function judgeReason(hearing: Hearing, before: Bound, left: Bound): strin
   const isFaulty =
     left.crashes < before.crashes || left.leaseEnds < before.leaseEnds || left.lost < before.lost;
   if (isFaulty) return null;
-  const { kind } = toldOf(hearing);
+  const { kind } = replyOf(hearing);
   const isWell = ["executed", "replay", "in_progress"].includes(kind) || kind.startsWith("key misuse");
   return isWell ? null : `L1: a client was told ${kind}, and nothing has gone wrong`;
 }
 
-export function toldOf({ outcome }: { readonly outcome: string | null }): Told {
+export function replyOf({ outcome }: { readonly outcome: string | null }): RequestEnd {
   if (outcome === null || !outcome.startsWith("{"))
     return { kind: outcome ?? "nothing", id: null, answer: null };
-  return JSON.parse(outcome) as Told;
+  return JSON.parse(outcome) as RequestEnd;
 }
 
 function hasSeenFinal({ from, last }: Hearing): boolean {

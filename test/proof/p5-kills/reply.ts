@@ -2,13 +2,13 @@
 import type { Result } from "../../../packages/latchkey/src/index.ts";
 import { isLatchkeyError } from "../../../packages/latchkey/src/index.ts";
 
-export type Told =
+export type Reply =
   | { readonly kind: "answer"; readonly how: "executed" | "replay"; readonly bytes: string }
   | { readonly kind: "unknown"; readonly waitsForPerson: boolean }
   | { readonly kind: "accepted" | "in_progress" | "key_misuse" | "expired" | "timeout" }
   | { readonly kind: "refused"; readonly why: string };
 
-export function toldOf(result: Result): Told {
+export function replyOf(result: Result): Reply {
   switch (result.kind) {
     case "executed":
     case "replay": {
@@ -32,6 +32,6 @@ export function toldOf(result: Result): Told {
   }
 }
 
-export function failed(error: unknown): Told {
+export function failed(error: unknown): Reply {
   return { kind: "refused", why: isLatchkeyError(error) ? `${error.code}: ${error.message}` : String(error) };
 }

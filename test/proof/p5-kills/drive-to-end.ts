@@ -3,7 +3,7 @@
 import { type ServiceName, serviceNames } from "./assemble.ts";
 import type { Lane } from "./lane.ts";
 import type { Mode } from "./modes.ts";
-import type { Told } from "./told.ts";
+import type { Reply } from "./reply.ts";
 import { Violation } from "./violation.ts";
 import type { Order } from "./work.ts";
 
@@ -11,8 +11,8 @@ import type { Order } from "./work.ts";
 const besideClient = serviceNames.filter((service) => service !== "rescuer");
 
 /** Where nobody comes again, what is left may need every one of them. */
-function servicesOf({ goer }: Mode, client: boolean): readonly ServiceName[] {
-  return client && goer === "client" ? besideClient : serviceNames;
+function servicesOf({ continuedBy }: Mode, client: boolean): readonly ServiceName[] {
+  return client && continuedBy === "client" ? besideClient : serviceNames;
 }
 
 /** Each of them waits for every lease and pause: a few are enough for the longest way to a person. */
@@ -27,38 +27,38 @@ export interface Course {
   readonly order: Order;
   /** Who has died. */
   readonly dead: string;
-  readonly told: Told[];
+  readonly replies: Reply[];
 }
 
-export async function comeAgain({ lane, mode, order, told }: Course): Promise<Told> {
+export async function retry({ lane, mode, order, replies }: Course): Promise<Reply> {
   const now = await lane.submit(mode.operation, order);
-  told.push(now);
+  replies.push(now);
   return now;
 }
 
 /** Nothing is to be waited for any more. */
-export function isSatisfied(told: Told): boolean {
-  return told.kind === "answer" || (told.kind === "unknown" && told.waitsForPerson);
+export function isSatisfied(replies: Reply): boolean {
+  return replies.kind === "answer" || (replies.kind === "unknown" && replies.waitsForPerson);
 }
 
 /**
  * @param client whether it comes again each time
  * @throws {Violation} L1
  */
-export async function goOn(course: Course, client: boolean): Promise<void> {
+export async function driveToEnd(course: Course, client: boolean): Promise<void> {
   const { lane, mode, dead } = course;
   let satisfied = !client;
   for (let round = 1; round <= roundsMax; round++) {
-    const before = await lane.unrest();
+    const before = await lane.unfinished();
     for (const service of servicesOf(mode, client)) await lane.work(service);
-    if (!satisfied) satisfied = isSatisfied(await comeAgain(course));
-    const after = await lane.unrest();
+    if (!satisfied) satisfied = isSatisfied(await retry(course));
+    const after = await lane.unfinished();
     if (satisfied && after.isQuiet) return;
     if (after.text !== before.text && round % leapsEvery !== 0) continue;
     // A transaction that nobody goes on with is ended by the server, in real time.
     if (await lane.hasOpenTransaction(dead)) await lane.transactionsEnd(dead);
     else await lane.advance();
   }
-  const { text } = await lane.unrest();
+  const { text } = await lane.unfinished();
   throw new Violation("L1", `not at rest after ${roundsMax} rounds: ${text}`);
 }
