@@ -130,7 +130,7 @@ describe("frozen at the send, past the last look at its lease, with a client tha
     expect(asked.length, "the other side was asked, and knew of nothing").toBeGreaterThanOrEqual(2);
     expect(await stateOf(it)).toBe("unknown");
     expect(await client.submit(it.operation, { order: it.order }).ended).toMatchObject({
-      ended: { kind: "unknown" },
+      told: { kind: "unknown" },
     });
     expect((await shop.list("unknown")).map(({ key }) => key)).toContain(it.order);
     expect(lab.charges(it.order)).toEqual([]);
