@@ -20,7 +20,7 @@ describe.runIf(browser !== null)("examples/client", () => {
     page.setDefaultTimeout(patient(20_000));
     await page.goto(url);
     await page.getByRole("button", { name: "Order" }).click();
-    await server.line((line) => String(line.text).includes("is begun"));
+    await server.line((line) => String(line.text).includes("has started"));
     await page.reload();
     await page.getByText("Your book is ordered.").waitFor();
     expect(await (await fetch(`${url}/orders`)).json()).toMatchObject([{ item: "book" }]);
