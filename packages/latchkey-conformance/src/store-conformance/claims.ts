@@ -106,6 +106,7 @@ export const claimCases: readonly StoreCase[] = [
       assert.ok(record);
       const doubt = { ...ends.unknown, reconcileAfterMs: 0 };
       assert.ok(await context.store.end(keyOf(record), record.id, record.fence, doubt));
+      await context.advance(1);
       assert.deepEqual(await claim(context, 100, ["*", operation]), []);
       assert.deepEqual(await claim(context, 100, ["refunds.create"]), [record.id]);
     },
@@ -158,6 +159,7 @@ export const claimCases: readonly StoreCase[] = [
       const next = await takeOver(context, record);
       const doubt = { ...ends.unknown, reconcileAfterMs: 0 };
       assert.ok(await context.store.end(key, next.id, next.fence, doubt));
+      await context.advance(1);
       const [again] = await context.store.settlement.claimUnknowns([operation], 100, claimMs);
       assert.deepEqual([again?.record.id, again?.tries], [record.id, 2]);
       await settleUnknown(context, key, completedOutside);
@@ -166,6 +168,7 @@ export const claimCases: readonly StoreCase[] = [
       const life = newLife(key);
       assert.ok(await context.store.create(life, guardOf(old), defaultTerms));
       assert.ok(await context.store.end(key, life.id, life.fence, doubt));
+      await context.advance(1);
       const [fresh] = await context.store.settlement.claimUnknowns([operation], 100, claimMs);
       assert.deepEqual([fresh?.record.id, fresh?.tries], [life.id, 1]);
     },
@@ -198,6 +201,7 @@ export const claimCases: readonly StoreCase[] = [
       await context.advance(1_000 * hour);
       assert.deepEqual(await claim(context), []);
       assert.equal(await postpone(key, guard, 0), true);
+      await context.advance(1);
       assert.deepEqual(await claim(context), [unknown.id]);
     },
   },
@@ -207,6 +211,7 @@ export const claimCases: readonly StoreCase[] = [
       const { key, guard } = await putInDoubt(context, 0);
       await claim(context);
       assert.equal(await context.store.settlement.postpone(key, guard, 0), true);
+      await context.advance(1);
       const [again] = await context.store.settlement.claimUnknowns([operation], 100, claimMs);
       assert.equal(again?.tries, 2);
     },

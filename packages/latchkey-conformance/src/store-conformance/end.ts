@@ -153,6 +153,7 @@ export const endCases: readonly StoreCase[] = [
       const { id, fence } = await createRunning(context, key);
       const end = completion("brief", { retentionMs: 0, forgetAfterMs: 0 });
       assert.ok(await context.store.end(key, id, fence, end));
+      await context.advance(1);
       const { record, now } = await context.store.read(key);
       assert.ok(record?.state === "completed");
       assert.equal(record.expiresAt, record.finishedAt);

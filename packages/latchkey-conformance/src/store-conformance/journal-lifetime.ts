@@ -67,6 +67,7 @@ const goingOn: readonly (readonly [what: string, lead: Led])[] = [
     "was claimed and postponed",
     async (context, record) => {
       await end(context, record, { ...ends.unknown, reconcileAfterMs: 0 });
+      await context.advance(1);
       assert.equal((await context.store.settlement.claimUnknowns([record.operation], 10, minute)).length, 1);
       const guard = guardOf(await readRecord(context, keyOf(record)));
       assert.equal(await context.store.settlement.postpone(keyOf(record), guard, hour), true);

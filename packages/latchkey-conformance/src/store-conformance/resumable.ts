@@ -46,6 +46,7 @@ const resumedAfter: readonly StoreCase[] = [neverHappened, foundOutside].map((se
     await settleUnknown(context, now.key, { ...settlement, resumeAfterMs: 0 });
     await settleUnknown(context, later.key, { ...settlement, resumeAfterMs: minute });
     await settleUnknown(context, never.key, { ...settlement, resumeAfterMs: null });
+    await context.advance(1);
     assert.deepEqual(await resumable(context), [now.record.id]);
     await context.advance(minute + second);
     assert.deepEqual(await resumable(context), [now.record.id, later.record.id]);

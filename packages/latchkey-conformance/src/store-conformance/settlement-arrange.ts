@@ -84,6 +84,7 @@ export async function putInDoubt(
   const call = await startCall(context, record, intentOf());
   const doubt = { ...ends.unknown, reconcileAfterMs };
   assert.ok(await context.store.end(keyOf(record), record.id, record.fence, doubt));
+  if (reconcileAfterMs === 0) await context.advance(1);
   const unknown = await readRecord(context, keyOf(record));
   assert.ok(unknown.state === "unknown");
   return { key: keyOf(record), record, unknown, call, guard: guardOf(unknown) };

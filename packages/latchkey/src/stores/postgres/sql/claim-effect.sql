@@ -1,11 +1,12 @@
 -- Of an ordered aggregate, which belongs to one tenant, only the first undelivered effect.
 -- An effect as `effectOf` reads it, from `o`.
 -- The claim is the start, too, and changes the same columns as `start`.
+-- timestamptz(3): rounded as the columns are, so that what became due in this millisecond is due.
 with t as materialized (select pg_catalog.clock_timestamp() as at),
 due as materialized (
   select o.ctid as row_id
   from latchkey.outbox o
-  where o.id = :'id'::uuid and o.state = 'pending' and o.available_at <= (select at from t)
+  where o.id = :'id'::uuid and o.state = 'pending' and o.available_at <= (select at::timestamptz(3) from t)
     and (not o.ordered
         or o.position = (
           select x.position

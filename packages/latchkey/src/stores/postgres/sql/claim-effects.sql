@@ -6,11 +6,12 @@
 -- Rows that this process could not claim are left out for a while, so that they do not block other rows.
 -- The first undelivered row of each ordered aggregate after `after_…`, with one probe of the index for each, so that rows
 -- queued after it cost nothing, however many they are. Reads only as many as are wanted.
+-- timestamptz(3): rounded as the columns are, so that what became due in this millisecond is due.
 with t as materialized (select pg_catalog.clock_timestamp() as at),
 held as materialized (
   select o.aggregatetype, o.tenant, o.aggregateid
   from latchkey.outbox o
-  where o.state = 'claimed' and o.ordered and o.claimed_at <= (select at from t)),
+  where o.state = 'claimed' and o.ordered and o.claimed_at <= 'infinity'),
 due as materialized (select d.*
   from pg_catalog.json_to_recordset(:'wants'::text::json) as
     w(effect text, room int, from_ms float8, after_tenant text, after_aggregate text)
@@ -19,7 +20,7 @@ due as materialized (select d.*
     from (select o.ctid as row_id, o.id, o.available_at, o.position
       from latchkey.outbox o
       where o.state = 'pending' and not o.ordered and o.aggregatetype = w.effect
-        and o.available_at <= (select at from t)
+        and o.available_at <= (select at::timestamptz(3) from t)
         and o.available_at >=
         coalesce(timestamptz 'epoch' + w.from_ms * interval '1 millisecond', '-infinity'::timestamptz)
         and o.id <> all
@@ -51,7 +52,7 @@ due as materialized (select d.*
       from (
         select h.id
         from heads h
-        where h.state = 'pending' and h.available_at <= (select at from t)
+        where h.state = 'pending' and h.available_at <= (select at::timestamptz(3) from t)
           and not exists (
             select 1
             from held x

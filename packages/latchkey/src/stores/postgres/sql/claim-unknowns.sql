@@ -1,4 +1,5 @@
 -- Per operation, so that records which this process cannot settle are not read every time.
+-- timestamptz(3): rounded as the columns are, so that what became due in this millisecond is due.
 with t as materialized (select pg_catalog.clock_timestamp() as at),
 due as materialized (
   select d.*
@@ -6,7 +7,7 @@ due as materialized (
   cross join lateral (
     select r.ctid as row_id, r.id, r.reconcile_after
     from latchkey.records r
-    where r.state = 'unknown' and r.operation = o.name and r.reconcile_after <= (select at from t)
+    where r.state = 'unknown' and r.operation = o.name and r.reconcile_after <= (select at::timestamptz(3) from t)
     order by r.reconcile_after
     limit :'limit'::int
     for update skip locked) d

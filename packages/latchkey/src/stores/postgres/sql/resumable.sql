@@ -1,4 +1,5 @@
 -- LIMIT 1 around the record of a lease for the same reason as in `endedLeases`.
+-- timestamptz(3): rounded as the columns are, so that what became due in this millisecond is due.
 select b.standby, x.*
 from (select pg_catalog.pg_is_in_recovery() as standby) b
 left join lateral (with t as materialized (select pg_catalog.clock_timestamp() as at)
@@ -22,7 +23,7 @@ left join lateral (with t as materialized (select pg_catalog.clock_timestamp() a
         pg_catalog.encode(pg_catalog.timestamptz_send(l.locked_until), 'hex') as lease_ends_at
       from latchkey.records r
       cross join (select null::timestamptz as locked_until) l
-      where r.state = 'retryable' and r.operation = o.name and r.reconcile_after <= (select at from t)
+      where r.state = 'retryable' and r.operation = o.name and r.reconcile_after <= (select at::timestamptz(3) from t)
       order by r.reconcile_after
       limit :'limit'::int)) y
   order by y.due_at
