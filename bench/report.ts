@@ -139,6 +139,7 @@ function guardText({ guard, job, checkout }: Result): string {
     "node-idempotency": "node-idempotency, Redis",
     "express-idempotency": "express-idempotency, Redis",
     powertools: "AWS Powertools, Redis",
+    dbos: "DBOS, Postgres",
   } as const;
   const bold = job && guard.startsWith("latchkey") && checkout === null;
   const name = checkout === null ? names[guard] : `${names[guard]} (other checkout)`;

@@ -16,6 +16,7 @@ export async function startExpress(job: Job, guard: Guard): Promise<RequestListe
     case "node-idempotency":
     case "express-idempotency":
     case "powertools":
+    case "dbos":
       app.use(express.json());
       await handleWithoutLatchkey(app, job, guard);
       return app;
@@ -90,6 +91,11 @@ async function handleWithoutLatchkey(app: Express, job: Job, guard: WithoutLatch
     case "powertools": {
       const { guardWithPowertools } = await import("./peers/powertools.ts");
       app.post(`/${job}`, await guardWithPowertools(answer));
+      return;
+    }
+    case "dbos": {
+      const { handleWithDbos } = await import("./peers/dbos.ts");
+      app.post(`/${job}`, await handleWithDbos(job, tenant));
       return;
     }
     default:

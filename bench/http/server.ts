@@ -40,7 +40,7 @@ export async function startServer(subject: Subject, options: ServerOptions): Pro
             `--cpu-prof-name=${framework}-${job}-${guard}.cpuprofile`,
           ],
   });
-  const { port } = await worker.ready(30_000);
+  const { port } = await worker.ready(60_000);
   const url = `http://127.0.0.1:${port}`;
   const server: Server = {
     url,

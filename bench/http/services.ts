@@ -7,7 +7,7 @@ import pg from "pg";
 import type { Guard } from "./subject.ts";
 
 /** `pg`'s own default, as most services have it. */
-const poolSize = 10;
+export const poolSize = 10;
 
 let stream: pg.PoolConfig["stream"];
 
@@ -17,8 +17,12 @@ export function connectOver(given: () => Duplex): void {
 }
 
 export function openPool(): pg.Pool {
-  const connectionString = required("LATCHKEY_BENCH_POSTGRES");
+  const connectionString = postgresUrl();
   return new pg.Pool({ connectionString, max: poolSize, ...(stream && { stream, idleTimeoutMillis: 0 }) });
+}
+
+export function postgresUrl(): string {
+  return required("LATCHKEY_BENCH_POSTGRES");
 }
 
 export function redisUrl(): string {

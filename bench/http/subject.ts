@@ -23,7 +23,8 @@ export type Guard =
   | "by-hand-memory"
   | "node-idempotency"
   | "express-idempotency"
-  | "powertools";
+  | "powertools"
+  | "dbos";
 
 export type ByHand = Extract<Guard, `by-hand${string}`>;
 
@@ -37,7 +38,8 @@ export interface Subject {
   readonly guard: Guard;
 }
 
-const peers = ["node-idempotency", "express-idempotency", "powertools"] as const;
+const redisPeers = ["node-idempotency", "express-idempotency", "powertools"] as const;
+const peers = [...redisPeers, "dbos"] as const;
 
 /** All subjects, each baseline before those that are compared with it. */
 export const subjects: readonly Subject[] = frameworks.flatMap((framework) => {
@@ -64,5 +66,5 @@ export function isBaselineOf(baseline: Subject, subject: Subject): boolean {
 }
 
 export function needsRedis({ guard }: Subject): boolean {
-  return (peers as readonly Guard[]).includes(guard);
+  return (redisPeers as readonly Guard[]).includes(guard);
 }

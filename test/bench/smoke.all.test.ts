@@ -47,6 +47,25 @@ it("measures subjects beside their baselines and writes both forms of the report
   expect(page).toContain("--rounds 2 --concurrency 1,4 --rtt 0.1");
 });
 
+it("measures DBOS, whose replays run no handler", async () => {
+  const out = scratchDirectory(undefined);
+  watchDirectory(out);
+  await promisify(execFile)(process.execPath, [
+    "--conditions=latchkey-source",
+    main,
+    ...["--minutes", (patient(10_000) / 60_000).toFixed(2), "--rounds", "1", "--concurrency", "2"],
+    ...["--only", "dbos", "--out", out],
+  ]);
+  const { results } = JSON.parse(readFileSync(join(out, "performance.json"), "utf8"));
+  const rates = Object.fromEntries(
+    results.map((one: Record<string, string | number>) => [`${one.job}/${one.guard}`, one.requestsPerSecond]),
+  );
+  expect(Object.keys(rates).toSorted()).toEqual(["order/dbos", "order/none", "replay/dbos", "replay/none"]);
+  for (const rate of Object.values(rates)) expect(rate).toBeGreaterThan(0);
+  const page = readFileSync(join(out, "performance.md"), "utf8");
+  expect(page).toMatch(/\| express \| DBOS, Postgres \| 2 \| \d+ \| \d+\.\d\d \|/);
+});
+
 it("measures an outbox and a job queue, and how soon a request is answered", async () => {
   const out = scratchDirectory(undefined);
   watchDirectory(out);
