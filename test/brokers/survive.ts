@@ -5,7 +5,7 @@ import { drawFrom } from "../proof/harness/seeded.ts";
 import { notRun } from "../support/not-run.ts";
 import type { WorkerProcess } from "../support/processes.ts";
 import { isProof, isThorough } from "../support/thorough.ts";
-import { until } from "../support/until.ts";
+import { until, within } from "../support/until.ts";
 import type { BrokerDriver } from "./driver.ts";
 import { type Inboxes, order } from "./inboxes.ts";
 
@@ -25,12 +25,26 @@ export function sparedBecause({ spared = [] }: BrokerDriver, what: string): stri
 export async function survive(given: Inboxes): Promise<void> {
   const seed = BigInt(process.env.LATCHKEY_SEED ?? `0x${randomBytes(8).toString("hex")}`);
   const beganMs = performance.now();
-  const outcome = await underChaos(given, seed).catch((cause: unknown) => {
-    throw new Error(`LATCHKEY_SEED=${seed}: ${String(cause)}`, { cause });
+  const outcome = await underChaos(given, seed).catch(async (cause: unknown) => {
+    throw new Error(`LATCHKEY_SEED=${seed}: ${String(cause)}; ${await stateOf(given)}`, { cause });
   });
   const tookSeconds = ((performance.now() - beganMs) / 1_000).toFixed(0);
   if (isProof)
     console.info(JSON.stringify({ ...volumeOf(given.driver), seed: String(seed), ...outcome, tookSeconds }));
+}
+
+/** Where the messages are, for the message of a failure. */
+async function stateOf({ rows, dead, left }: Inboxes): Promise<string> {
+  const parts = {
+    rows: async () => (await rows()).length,
+    "dead letters": async () => (await dead()).map(({ key, reason }) => `${key} ${reason}`).join(", "),
+    "left in the queue": left,
+  };
+  const answers = Object.entries(parts).map(async ([what, ask]) => {
+    const answer = await within<unknown>(ask(), what, 10_000).catch(String);
+    return `${what}: ${String(answer)}`;
+  });
+  return (await Promise.all(answers)).join("; ");
 }
 
 async function underChaos({ publish, spawn, rows, driver, broker, left, wrote }: Inboxes, seed: bigint) {
@@ -66,7 +80,7 @@ async function underChaos({ publish, spawn, rows, driver, broker, left, wrote }:
     await reached(Math.floor(messages * share));
     await happen();
   }
-  await publishing;
+  await within(publishing, "everything is published", limitMs);
   await reached(messages);
   await drain(workers, spawn, left, limitMs);
   const found = await rows();

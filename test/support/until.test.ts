@@ -12,6 +12,12 @@ describe("until", () => {
     await expect(never).rejects.toThrow(/^not true within \d+ ms: rows appear \(last value: 0\)/);
   });
 
+  it("reports a condition that never answers, too", async () => {
+    const silent = new Promise<boolean>(() => {});
+    const never = until(() => silent, { timeoutMs: 20, what: "it answers" });
+    await expect(never).rejects.toThrow(/^not true within \d+ ms: it answers/);
+  });
+
   it("keeps the last error as the cause", async () => {
     const refused = new Error("refused");
     const never = until(() => Promise.reject(refused), { timeoutMs: 20, intervalMs: 5 });

@@ -28,8 +28,8 @@ export interface Signal {
 const DEFAULT_TIMEOUT_MS = 30_000;
 
 /**
- * Polls until the condition answers something truthy, and returns that. A condition that throws counts as
- * "not yet"; its last error becomes the cause of the failure.
+ * Polls until the condition answers something truthy, and returns that. A condition that throws, or does not answer, counts
+ * as "not yet"; its last error becomes the cause of the failure.
  */
 export async function until<T>(condition: () => T | Promise<T>, options: UntilOptions = {}): Promise<T> {
   const { timeoutMs = DEFAULT_TIMEOUT_MS, intervalMs = 10, what = condition.toString() } = options;
@@ -37,7 +37,8 @@ export async function until<T>(condition: () => T | Promise<T>, options: UntilOp
   let last: { value?: T; error?: unknown } = {};
   for (;;) {
     try {
-      const value = await condition();
+      const asked = condition();
+      const value = asked instanceof Promise ? await within(asked, what, timeoutMs) : asked;
       if (value) return value;
       last = { value };
     } catch (error) {
