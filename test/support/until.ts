@@ -37,8 +37,7 @@ export async function until<T>(condition: () => T | Promise<T>, options: UntilOp
   let last: { value?: T; error?: unknown } = {};
   for (;;) {
     try {
-      const asked = condition();
-      const value = asked instanceof Promise ? await within(asked, what, timeoutMs) : asked;
+      const value = await within(Promise.resolve(condition()), what, timeoutMs);
       if (value) return value;
       last = { value };
     } catch (error) {
