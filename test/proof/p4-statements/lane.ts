@@ -124,8 +124,8 @@ export class Lane {
     await this.#observer.query("select setval($1::regclass, $2::bigint)", [`${this.schema}.clock`, ms]);
   }
 
-  /** A world for one interleaving. */
-  async begin(): Promise<World> {
+  /** A world for one interleaving, which makes the choices of `pick`. */
+  async begin(pick: World["pick"]): Promise<World> {
     this.#played += 1;
     this.#counted = 0;
     this.stage.closed = false;
@@ -148,6 +148,7 @@ export class Lane {
         this.#counted += 1;
         return this.#counted;
       },
+      pick,
     };
   }
 

@@ -56,7 +56,7 @@ class Play {
     const { stage } = this.#lane;
     stage.offences.length = 0;
     const deadlocks = stage.tally.of(deadlocked);
-    const world: World = await this.#lane.begin();
+    const world: World = await this.#lane.begin((what, max) => this.#pick(what, max));
     const cast = await this.#scenario.arrange(world);
     this.#moments = cast.moments;
     stage.closed = true;
@@ -104,13 +104,29 @@ class Play {
     }
   }
 
+  #pick(what: string, max: number): number {
+    const numbers = Array.from({ length: max }, (_, index) => index + 1);
+    // Not as a session's move: some choosers repeat those of one session.
+    const options = numbers.map((one) => ({
+      label: `${what}: ${one}`,
+      kind: "network" as const,
+      session: -1,
+      one,
+    }));
+    return this.#choose(options).one;
+  }
+
   async #take(choices: readonly Choice[]): Promise<void> {
-    const pick = this.#chooser.choose(choices);
-    const choice = choices[pick];
-    if (choice === undefined) throw new RangeError("No such choice");
+    await this.#choose(choices).act();
+  }
+
+  #choose<O extends Option>(options: readonly O[]): O {
+    const pick = this.#chooser.choose(options);
+    const option = options[pick];
+    if (option === undefined) throw new RangeError("No such choice");
     this.#picks.push(pick);
-    this.#schedule.push(choice.label);
-    await choice.act();
+    this.#schedule.push(option.label);
+    return option;
   }
 
   #choices(flying: readonly Wire[]): readonly Choice[] {

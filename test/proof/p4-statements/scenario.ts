@@ -47,6 +47,8 @@ export interface World {
   pass(ms: number): Promise<void>;
   /** A number that is larger than those before it. */
   next(): number;
+  /** A number from 1 to `max`, chosen before anything happens; the same when the interleaving is repeated. */
+  pick(what: string, max: number): number;
 }
 
 /** Whoever does something on its own. */

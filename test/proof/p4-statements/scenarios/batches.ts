@@ -101,20 +101,23 @@ function sendsAndGoesOn(run: Run): void {
   run.tx.query(rowText(run, "its handler")).catch(() => {});
 }
 
-/** So many that the handler's end has been seen, and few enough that its `tx` is not revoked yet. */
-const lateTicks = 6;
+/**
+ * How many microtasks lie between a handler's end and its last statement, at most. From some of them on the end has been seen
+ * and the `tx` is not revoked yet; which ones depends on the library's promises.
+ */
+const ticksMax = 10;
 
 function afterTicks(ticks: number, act: () => void): void {
   queueMicrotask(() => (ticks > 1 ? afterTicks(ticks - 1, act) : act()));
 }
 
-/** Sends its first statement when it has returned; when its message comes again, before. */
-function sendsLate(): Handler {
+/** Sends its first statement `ticks` microtasks after it has returned; when its message comes again, before. */
+function sendsLate(ticks: number): Handler {
   let isFirst = true;
   return async (run) => {
     if (!isFirst) return run.write();
     isFirst = false;
-    return afterTicks(lateTicks, () => sendsAndGoesOn(run));
+    return afterTicks(ticks, () => sendsAndGoesOn(run));
   };
 }
 
@@ -134,8 +137,10 @@ export const batchesNotAwaited: Scenario = {
           sendsAndGoesOn(run);
         },
       },
-      trailing: { handler: sendsLate() },
+      trailing: { handler: sendsLate(world.pick("trailing", ticksMax)) },
       failing: { fails: true, handler: fails },
+      straggling: { handler: sendsLate(world.pick("straggling", ticksMax)) },
+      breaking: { fails: true, handler: fails },
       throwing: {
         fails: true,
         handler: async (run) => {
@@ -152,7 +157,7 @@ export const batchesNotAwaited: Scenario = {
           await run.write();
         },
       },
-      last: { handler: sendsLate() },
+      last: { handler: sendsLate(world.pick("last", ticksMax)) },
       two: { handler: writes },
       unlucky: {
         handler: async (run) => {
@@ -163,7 +168,8 @@ export const batchesNotAwaited: Scenario = {
         },
       },
     });
-    await mailbox.batch(0, ["one", "trailing", "failing", "returning", "throwing", "late", "last"]);
+    const late = ["trailing", "failing", "straggling", "breaking"];
+    await mailbox.batch(0, ["one", ...late, "returning", "throwing", "late", "last"]);
     await mailbox.batch(1, ["two", "unlucky"]);
     return mailbox.cast(2);
   },
