@@ -44,9 +44,9 @@ export const batchBugs: readonly Bug[] = [
     changes: [
       {
         file: "execution/transaction/shared-transaction.ts",
-        find: '    this.#fates[place] = { kind: "undone", outcome };',
+        find: '    this.#states[place] = { kind: "undone", outcome };',
         replace:
-          '    this.#fates[place] = { kind: "undone", outcome };\n    const { start } = this.#members[place].started;\n    const other = this.#records[0];\n    if (other !== undefined && start !== null) this.#records.push({ ...other, life: start.life, effects: [] });',
+          '    this.#states[place] = { kind: "undone", outcome };\n    const { start } = this.#members[place].started;\n    const other = this.#records[0];\n    if (other !== undefined && start !== null) this.#records.push({ ...other, life: start.life, effects: [] });',
       },
     ],
     tiers: ["P4"],
