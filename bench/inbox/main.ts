@@ -69,14 +69,18 @@ async function run(): Promise<void> {
     "| --- | --- | --- | --- | --- | --- |",
     ...kinds.map((kind) => renderRow(kind, turns)),
   ].join("\n");
+  const args = process.argv.slice(2);
+  const command = ["npm run bench:inbox", ...(args.length > 0 ? ["--", ...args] : [])].join(" ");
+  const date = new Date().toISOString().slice(0, 10);
+  const machine = machineOf(postgres);
   const facts =
-    `Measured on ${new Date().toISOString().slice(0, 10)} with \`npm run bench:inbox -- --rounds ${rounds} --messages ` +
-    `${messages}\`: ${rounds} alternating rounds, medians; a ` +
+    `Measured on ${date} with \`${command}\`: ${rounds} alternating rounds, medians; a ` +
     `queue of ${messages} messages processed by one process, prefetch ${prefetch} unless stated otherwise, ${prefetch} connections to Postgres.\n\n` +
-    `${renderMachine(machineOf(postgres))}. Load average before the run: ${load.toFixed(1)}.`;
+    `${renderMachine(machine)}. Load average before the run: ${load.toFixed(1)}.`;
   const page = `${facts}\n\n${table}`;
   console.log(page);
-  write(resolve(values.out ?? "docs"), page);
+  const results = kinds.map((name) => ({ name, ...resultOf(name, turns) }));
+  write(resolve(values.out ?? "docs"), page, { date, command, machine, results });
 }
 
 interface Turn {
@@ -114,11 +118,20 @@ async function workOff(kind: Kind, where: Where, messages: number): Promise<Turn
   return { rate: (messages * 1_000) / tookMs, consumerMicros: (user + system) / messages, databaseMicros };
 }
 
-function renderRow(kind: Kind, turns: Record<Kind, readonly Turn[]>): string {
+function resultOf(kind: Kind, turns: Record<Kind, readonly Turn[]>) {
   const of = (field: keyof Turn, which = kind) => median(turns[which].map((turn) => turn[field]));
-  const ratio = (of("rate") / of("rate", "bare")).toFixed(2);
-  const [rate, consumer, database] = [of("rate"), of("consumerMicros"), of("databaseMicros")];
-  return `| ${about[kind]} | ${rate.toFixed(0)} | ${ratio} | ${consumer.toFixed(0)} | ${database.toFixed(0)} |`;
+  return {
+    messagesPerSecond: of("rate"),
+    relative: of("rate") / of("rate", "bare"),
+    consumerMicros: of("consumerMicros"),
+    databaseMicros: of("databaseMicros"),
+  };
+}
+
+function renderRow(kind: Kind, turns: Record<Kind, readonly Turn[]>): string {
+  const { messagesPerSecond, relative, consumerMicros, databaseMicros } = resultOf(kind, turns);
+  const cells = [messagesPerSecond.toFixed(0), relative.toFixed(2), consumerMicros, databaseMicros];
+  return `| ${about[kind]} | ${cells.map((cell) => (typeof cell === "number" ? cell.toFixed(0) : cell)).join(" | ")} |`;
 }
 
 async function fill(connection: Connection, queue: string, messages: number): Promise<void> {
@@ -186,8 +199,9 @@ function median(values: readonly number[]): number {
   return values.toSorted((left, right) => left - right)[Math.floor(values.length / 2)] ?? Number.NaN;
 }
 
-function write(folder: string, measured: string): void {
+function write(folder: string, measured: string, data: object): void {
   mkdirSync(folder, { recursive: true });
   const page = readFileSync(join(root, "docs/performance.md"), "utf8");
   writeFileSync(join(folder, "performance.md"), intoPage(page, measured, "inbox"));
+  writeFileSync(join(folder, "performance-inbox.json"), `${JSON.stringify(data, null, 2)}\n`);
 }

@@ -44,17 +44,23 @@ async function run(): Promise<void> {
   await pool.query("create table orders (amount integer not null)");
   const databaseCpu = () => databaseCpuMicros(postgres.pid) ?? Number.NaN;
   const tables: string[] = [];
+  const kept: Record<string, unknown> = {};
+  const keep = (name: string, value: unknown) => {
+    kept[name] = value;
+  };
   for (const part of only)
-    tables.push(await parts[part]({ ...options, url: postgres.url, pool, databaseCpu }));
+    tables.push(await parts[part]({ ...options, url: postgres.url, pool, databaseCpu, keep }));
   await pool.end();
   const command = ["npm run bench:scale", ...(args.length > 0 ? ["--", ...args] : [])].join(" ");
+  const date = new Date().toISOString().slice(0, 10);
+  const machine = machineOf(postgres);
   const facts =
-    `Measured on ${new Date().toISOString().slice(0, 10)} with \`${command}\`: requests by \`latchkey.run\`, one insert in ` +
+    `Measured on ${date} with \`${command}\`: requests by \`latchkey.run\`, one insert in ` +
     `each, without HTTP; ${options.rounds} alternating rounds of ${options.seconds} seconds for each cell; medians.\n\n` +
-    `${renderMachine(machineOf(postgres))}, 1 GB of shared buffers. Load average before the run: ${load.toFixed(1)}.`;
+    `${renderMachine(machine)}, 1 GB of shared buffers. Load average before the run: ${load.toFixed(1)}.`;
   const page = [facts, ...tables].join("\n\n");
   console.log(page);
-  if (out !== null) write(resolve(out), page);
+  if (out !== null) write(resolve(out), page, { date, command, machine, ...kept });
 }
 
 function parseOptions(args: readonly string[]) {
@@ -78,8 +84,9 @@ function parseOptions(args: readonly string[]) {
   };
 }
 
-function write(folder: string, measured: string): void {
+function write(folder: string, measured: string, data: object): void {
   mkdirSync(folder, { recursive: true });
   const page = readFileSync(join(root, "docs/performance.md"), "utf8");
   writeFileSync(join(folder, "performance.md"), intoPage(page, measured, "scale"));
+  writeFileSync(join(folder, "performance-scale.json"), `${JSON.stringify(data, null, 2)}\n`);
 }

@@ -14,6 +14,8 @@ export interface Scale {
   readonly rows: readonly number[];
   readonly churnMinutes: number;
   databaseCpu(): number;
+  /** Adds a value to `performance-scale.json`. */
+  keep(name: string, value: unknown): void;
 }
 
 export interface Measured {

@@ -28,6 +28,10 @@ export async function measureRows(scale: Scale): Promise<string> {
     await removeNew(pool, schemaOf(rows));
     return turn;
   });
+  scale.keep(
+    "rows",
+    [...measured].map(([cell, turn]) => ({ ...cell, ...turn })),
+  );
   const [smallest] = sizes;
   const rateOf = (kind: string, rows: number | undefined) =>
     [...measured].find(([cell]) => cell.kind === kind && cell.rows === rows)?.[1].p50Ms ?? Number.NaN;
@@ -58,6 +62,12 @@ async function measureCleaning(scale: Scale): Promise<string> {
     runTurn(traffic, jobOf("first", rows, seconds)),
   ]);
   await Promise.all([traffic.stop(), cleaner.stop()]);
+  scale.keep("cleaning", {
+    rows,
+    batchP50Ms: beside.p50Ms,
+    batchP99Ms: beside.p99Ms,
+    p99Ratio: during.p99Ms / before.p99Ms,
+  });
   const ms = (value: number) => (Number.isNaN(value) ? "" : value.toFixed(1));
   return table(
     `Clean-up of ${number(rows)} records, batches of 1,000 with 100 ms between them:`,

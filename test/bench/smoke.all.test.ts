@@ -1,6 +1,6 @@
 /** The bench runs from end to end in its shortest form, so that it cannot rot unseen. */
 import { execFile } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { cpSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, it } from "vitest";
@@ -64,6 +64,34 @@ it("measures DBOS, whose replays run no handler", async () => {
   for (const rate of Object.values(rates)) expect(rate).toBeGreaterThan(0);
   const page = readFileSync(join(out, "performance.md"), "utf8");
   expect(page).toMatch(/\| express \| DBOS, Postgres \| 2 \| \d+ \| \d+\.\d\d \|/);
+});
+
+it("measures look-ups and leases, and writes them into the table of all aims", async () => {
+  const out = scratchDirectory(undefined);
+  watchDirectory(out);
+  const bench = join(import.meta.dirname, "../../bench");
+  cpSync(join(bench, "../docs/performance.json"), join(out, "performance.json"));
+  await promisify(execFile)(process.execPath, [
+    "--conditions=latchkey-source",
+    join(bench, "store/main.ts"),
+    ...["--rounds", "1", "--seconds", "0.2", "--concurrency", "4", "--out", out],
+  ]);
+  const { results } = JSON.parse(readFileSync(join(out, "performance-store.json"), "utf8"));
+  expect(results.map(({ name }: { readonly name: string }) => name)).toEqual([
+    "one pooled SELECT",
+    "replay",
+    "two pooled statements",
+    "lease",
+  ]);
+  for (const result of results) expect(result.perSecond).toBeGreaterThan(0);
+
+  await promisify(execFile)(process.execPath, ["--conditions=latchkey-source", join(bench, "aims.ts"), out]);
+  const page = readFileSync(join(out, "performance.md"), "utf8");
+  for (const call of ["replay from Postgres", "lease, reservation and end"])
+    expect(page).toMatch(new RegExp(String.raw`\| ${call} ÷ [^|]+ \| ≥ 3 \| \d+\.\d\d \| \d \|`));
+  expect(page).toMatch(/\| replay from memory ÷ [^|]+ \| ≥ 0\.85 \| \d[^|]+ \| \d \|/);
+  // No run of this one is in the folder.
+  expect(page).toMatch(/\| inbox ÷ bare insert \| ≥ 0\.65 \| not measured \| {2}\|/);
 });
 
 it("measures an outbox and a job queue, and how soon a request is answered", async () => {
