@@ -171,6 +171,7 @@ const expected: Readonly<Record<string, readonly string[]>> = {
   positionLook: ["outbox_ordered"],
   positionAdvance: ["outbox_ordered"],
   read: ["records_pkey", "leases_pkey"],
+  readMany: ["leases_pkey", "records_pkey"],
   look: ["records_pkey"],
   lookBatch: ["records_pkey"],
   complete: [],

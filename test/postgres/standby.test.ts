@@ -102,6 +102,31 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
     },
   );
 
+  test("look-ups that travel together return only what is replicated", async () => {
+    const store = openStore();
+    const lives = Array.from({ length: 4 }, () => newLife(newKey()));
+    replication.stall();
+    for (const life of lives) {
+      const run = writing(store, life);
+      await cancelSyncWait();
+      expect(await run).toMatchObject({ kind: "in_doubt" });
+    }
+    let told = 0;
+    const reads = lives.map(async (life) => {
+      const { record } = await store.read(life);
+      told += 1;
+      return record?.id;
+    });
+    const confirming = `select count(*)::int as count from pg_stat_activity where ${waiting} and query = 'commit'`;
+    await until(async () => (await primary.admin(confirming))[0]?.count === lives.length, {
+      what: "each look-up waits for the standby",
+    });
+    expect(told).toBe(0);
+    await replication.pass();
+    expect(await Promise.all(reads)).toEqual(lives.map(({ id }) => id));
+    await store.close();
+  });
+
   test("a completion under a lease whose wait was cancelled is confirmed by a later one", async () => {
     const store = openStore();
     const life = newLife(newKey());

@@ -32,10 +32,12 @@ export class Script {
   readonly #calls: Calls;
   readonly #actors: { readonly name: string; run(): Promise<unknown> }[] = [];
   readonly #moments: Moment[] = [];
+  readonly #keys: RecordKey[];
 
   constructor(world: World) {
     this.world = world;
     this.key = world.key;
+    this.#keys = [world.key];
     this.#before = new Calls(world);
     this.#calls = new Calls(world);
   }
@@ -84,6 +86,11 @@ export class Script {
     });
   }
 
+  /** One more key whose record is judged in the end. */
+  watch(key: RecordKey): void {
+    this.#keys.push(key);
+  }
+
   /** What was in doubt is certain now. */
   decided(name: string, took: boolean): void {
     this.#calls.decide(name, took);
@@ -96,7 +103,7 @@ export class Script {
     this.#moments.push({ name, ...after, happen: () => this.#calls.pass(ms) });
   }
 
-  cast(beginMs: number, keys: readonly RecordKey[] = [this.key]): Cast {
+  cast(beginMs: number): Cast {
     return {
       actors: this.#actors,
       moments: this.#moments,
@@ -109,7 +116,7 @@ export class Script {
           endMs: this.world.nowMs(),
           before: this.#before.made,
           calls: this.#calls.made,
-          watched: { keys },
+          watched: { keys: this.#keys },
         };
         const broken = await unexplained(history, seen);
         return broken === null ? threw : [...threw, broken];

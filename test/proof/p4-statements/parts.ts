@@ -55,7 +55,10 @@ const quiet: ReadonlySet<string> = new Set([
   "barrier",
 ]);
 
-/** Statements on their own that change nothing: their end is no event for anybody. */
+/**
+ * Statements on their own that change nothing: their end is no event for anybody. Not `read_many`: others may begin to look
+ * between what it has found and its reply.
+ */
 const reads: ReadonlySet<string> = new Set([
   "read",
   "read_by_id",

@@ -3,16 +3,18 @@ import {
   type CancelTimer,
   type Clock,
   type Random,
+  type TimerKind,
   uuidVersion7,
 } from "../../../packages/latchkey/src/ports.ts";
 
 /** The process's patience with the database: ends when the scheduler says so. */
 export const patienceMs = 77_777;
-/** Anything up to this is a pause between two tries, and over at once. */
+/** Anything up to this that a caller awaits is a pause between two tries, and over at once. */
 const pauseMaxMs = 1_000;
 
 interface Timer {
   readonly delayMs: number;
+  readonly kind: TimerKind;
   readonly task: () => void;
 }
 
@@ -34,8 +36,8 @@ export class ProcessClock implements Clock {
     return this.#wallMs();
   }
 
-  startTimer(delayMs: number, task: () => void): CancelTimer {
-    const timer = { delayMs, task };
+  startTimer(delayMs: number, task: () => void, kind: TimerKind = "awaited"): CancelTimer {
+    const timer = { delayMs, kind, task };
     this.#timers.add(timer);
     if (delayMs === patienceMs) this.#lastPatience = timer;
     return () => {
@@ -57,7 +59,7 @@ export class ProcessClock implements Clock {
   /** Ends a pause that somebody makes. False: nobody does. */
   endPause(): boolean {
     for (const timer of this.#timers) {
-      if (timer.delayMs > pauseMaxMs) continue;
+      if (timer.delayMs > pauseMaxMs || timer.kind === "background") continue;
       this.#nowMs += timer.delayMs;
       this.#fire(timer);
       return true;

@@ -4,6 +4,7 @@ import * as attempts from "./scenarios/attempts.ts";
 import * as batches from "./scenarios/batches.ts";
 import * as deferred from "./scenarios/deferred.ts";
 import * as leases from "./scenarios/leases.ts";
+import * as lookUps from "./scenarios/look-ups.ts";
 import * as outbox from "./scenarios/outbox.ts";
 import * as phases from "./scenarios/phases.ts";
 import * as requests from "./scenarios/requests.ts";
@@ -22,6 +23,7 @@ export const scenarios: readonly Scenario[] = [
   attempts,
   batches,
   strangers,
+  lookUps,
 ].flatMap((module): readonly Scenario[] => Object.values(module));
 
 export function scenarioNamed(name: string): Scenario {

@@ -23,6 +23,7 @@ const neverWaiting: ReadonlySet<string> = new Set([
   "open_batch",
   "look_batch",
   "read",
+  "read_many",
   "journal",
   "open_phase",
   "take_over_ended",

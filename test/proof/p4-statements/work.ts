@@ -51,6 +51,7 @@ export const wholes: readonly Whole[] = [
   ),
   ...wholesOf(["late-commit", "ordered-effects"], faultKinds),
   { scenario: "batch-late-commit", isolation: "read committed", faults: faultKinds },
+  { scenario: "gathered-look-ups", isolation: "read committed", faults: none },
 ];
 
 /** A scenario that diverges as often is none of which every interleaving can be run. */
@@ -60,6 +61,7 @@ const divergedMax = 100;
 export const smallWholes: readonly Whole[] = [
   { scenario: "late-commit", isolation: "read committed", faults: faultKinds },
   { scenario: "batch-late-commit", isolation: "read committed", faults: faultKinds },
+  { scenario: "gathered-look-ups", isolation: "read committed", faults: none },
 ];
 
 export interface WholeProgress {

@@ -2,6 +2,7 @@ import type { Bug } from "./bug.ts";
 import { batchBugs } from "./bugs-batches.ts";
 import { callBugs } from "./bugs-calls.ts";
 import { engineBugs } from "./bugs-engine.ts";
+import { lookUpBugs } from "./bugs-look-ups.ts";
 import { outboxBugs } from "./bugs-outbox.ts";
 import { postgresBugs } from "./bugs-postgres.ts";
 
@@ -12,4 +13,5 @@ export const bugs: readonly Bug[] = [
   ...outboxBugs,
   ...postgresBugs,
   ...batchBugs,
+  ...lookUpBugs,
 ];

@@ -166,6 +166,24 @@ describe("one session for everybody", () => {
     expect(runs()).toBe(1);
   });
 
+  test("many look-ups at once wait for an open transaction, and then get the records of their own keys", async () => {
+    const { pay, submit } = service();
+    const store = pgliteStore({ database });
+    const keys = Array.from({ length: 12 }, (_, n) => `k${n}`);
+    for (const key of keys) await submit(key);
+    const [started, gate] = [signal("the handler runs"), deferred()];
+    const open = submit("open", async () => {
+      started.fire();
+      await gate.promise;
+    });
+    await started.wait();
+    const found = Promise.all(keys.map((key) => store.read({ tenant: "t", scope: pay.name, key })));
+    gate.resolve();
+    expect((await found).map(({ record }) => record?.key)).toEqual(keys);
+    expect((await found).map(({ record }) => record?.state)).toEqual(keys.map(() => "completed"));
+    expect(await open).toMatchObject({ kind: "executed" });
+  });
+
   test("a duplicate of a key that waits for its turn learns what that one finds, without a turn of its own", async () => {
     const { submit } = service();
     const [started, gate] = [signal("the handler runs"), deferred()];

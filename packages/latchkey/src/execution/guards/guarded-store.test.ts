@@ -123,6 +123,68 @@ test("a refused call is not an outage", () => {
   expect(isStoreFailure(new StoreError("in_doubt"))).toBe(true);
 });
 
+describe("an error that several callers get", () => {
+  const unreachable = () => new StoreError("not_sent");
+
+  function watching() {
+    const { clock } = manualPorts();
+    const types: string[] = [];
+    const settings = { failureThreshold: 2, openMs: 1_000 };
+    const { watch } = createBreaker("memory", settings, clock, ({ type }) => types.push(type));
+    const fail = async (...errors: readonly StoreError[]) => {
+      const calls = errors.map((error) => watch(() => Promise.reject(error)));
+      for (const { status } of await Promise.allSettled(calls)) expect(status).toBe("rejected");
+    };
+    return { fail, types, clock };
+  }
+
+  test("counts once", async () => {
+    const { fail, types } = watching();
+    const [one, other] = [unreachable(), unreachable()];
+    await fail(one, one, one);
+    await fail(one);
+    expect(types).toEqual([]);
+    await fail(other, other);
+    expect(types).toEqual(["circuit_opened"]);
+  });
+
+  test("counts once, too, where a store wraps it for each caller", async () => {
+    const { fail, types } = watching();
+    const one = unreachable();
+    const wrapped = () => new StoreError("not_sent", { cause: one });
+    await fail(wrapped(), one, wrapped(), new StoreError("not_sent", { cause: wrapped() }));
+    expect(types).toEqual([]);
+    await fail(unreachable());
+    expect(types).toEqual(["circuit_opened"]);
+  });
+
+  test("is not the cause that separate failures of the store share", async () => {
+    const { fail, types } = watching();
+    const cause = new Error("The pool gave out a connection with an open transaction");
+    await fail(new StoreError("rolled_back", { cause }), new StoreError("rolled_back", { cause }));
+    expect(types).toEqual(["circuit_opened"]);
+  });
+
+  test("counts for the caller whose call began after the circuit had closed", async () => {
+    const { clock } = manualPorts();
+    const types: string[] = [];
+    const settings = { failureThreshold: 1, openMs: 1_000 };
+    const { watch, guard } = createBreaker("memory", settings, clock, ({ type }) => types.push(type));
+    const error = unreachable();
+    const early = Promise.withResolvers<never>();
+    const before = watch(() => early.promise);
+    await expect(watch(() => Promise.reject(unreachable()))).rejects.toThrow(StoreError);
+    await clock.advance(1_000);
+    await guard(() => watch(async () => {}));
+    await clock.advance(1);
+    early.reject(error);
+    await expect(before).rejects.toBe(error);
+    expect(types).toEqual(["circuit_opened", "circuit_closed"]);
+    await expect(watch(() => Promise.reject(error))).rejects.toBe(error);
+    expect(types).toEqual(["circuit_opened", "circuit_closed", "circuit_opened"]);
+  });
+});
+
 describe("an operation that runs unprotected", () => {
   const option = { onStoreFailure: "run-unprotected" };
 

@@ -48,6 +48,17 @@ export function createBreaker(
     const nothingNew = ok && state.kind === "closed" && state.failures === 0;
     if (!nothingNew) change(settle(state, settings, { ok, begunMs }, clock.monotonicMs()));
   };
+  /** A statement that serves several callers rejects all of them with one error, which counts as one failure. */
+  const counted = new WeakSet<StoreError>();
+  const noteError = (error: StoreError, begunMs: number) => {
+    if (!isStoreFailure(error)) return note(true, begunMs);
+    const errors = storeErrorsIn(error);
+    if (errors.some((one) => counted.has(one))) return;
+    const before = state;
+    note(false, begunMs);
+    // A call from before the current state does not count, but another caller's may have begun later.
+    if (state !== before) for (const one of errors) counted.add(one);
+  };
   const guardOpen: Breaker["guard"] = async (run) => {
     const begunMs = clock.monotonicMs();
     const entered = enter(state, settings, begunMs);
@@ -81,11 +92,22 @@ export function createBreaker(
       } catch (error) {
         // The store was not called, so this is neither a success nor a failure of the store.
         const asked = error instanceof StoreError && !error.overload;
-        if (asked && !noted) note(!isStoreFailure(error), begunMs);
+        if (asked && !noted) noteError(error, begunMs);
         throw error;
       }
     },
   };
+}
+
+/** The error and the errors of stores that it wraps. What the driver reported is left out: separate failures may share it. */
+function storeErrorsIn(error: StoreError): readonly StoreError[] {
+  const errors: StoreError[] = [];
+  let current: unknown = error;
+  while (current instanceof StoreError && !errors.includes(current)) {
+    errors.push(current);
+    current = current.cause;
+  }
+  return errors;
 }
 
 /** The store with all calls watched. */

@@ -49,10 +49,11 @@ export class Confirmation {
   /**
    * The result of the look-up, once it is certain that it stays.
    *
+   * @param rows what the look-up returned, if it has been sent
    * @throws {StoreError} when the standby did not confirm it in time
    */
-  async read(look: SqlStatement): Promise<Reading> {
-    const { reading, unconfirmed } = lookOf(await this.#executor.read(look));
+  async read(look: SqlStatement, rows = this.#executor.read(look)): Promise<Reading> {
+    const { reading, unconfirmed } = lookOf(await rows);
     return unconfirmed ? this.readAgain(look) : reading;
   }
 

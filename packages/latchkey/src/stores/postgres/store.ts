@@ -25,6 +25,7 @@ import { earlyStatements } from "./early-statements.ts";
 import { examinePostgres } from "./examine.ts";
 import type { PostgresExecutor } from "./executor.ts";
 import { factStatements, postgresFacts } from "./facts.ts";
+import { GatheredReads } from "./gathered-reads.ts";
 import { postgresJournal } from "./journal.ts";
 import { journalStatements } from "./journal-statements.ts";
 import { leaseStatements } from "./lease-statements.ts";
@@ -96,6 +97,7 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): AssembledStore<Tx> {
   const sessions = new SeenSessions();
   const settings = new Settings(executor, names, schema);
   const confirmation = new Confirmation(executor, transaction);
+  const reads = new GatheredReads({ executor, readMany: transaction.readMany, clock: parts.clock });
   const positions = new Positions(executor, parts.clock, names);
   const transactionParts = {
     bridge,
@@ -142,7 +144,10 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): AssembledStore<Tx> {
       const lock = await settings.lockOf(key);
       return booleanOf(onlyRow(await executor.read(maintenance.isRunning.bind({ lock }))), "running");
     },
-    read: async (key: RecordKey) => confirmation.read(transaction.read.bind(keyValues(key))),
+    async read(key) {
+      const look = transaction.read.bind(keyValues(key));
+      return confirmation.read(look, reads.read(key, look));
+    },
     ...leaseMethods(executor, leaseStatements(names), settings),
     ...postgresDeferred(executor, deferredStatements(names), confirmation, parts.clock),
     ...postgresMaintenance(executor, { ...maintenance, ...outbox, ...messages, ...early, ...tenant }),

@@ -7,6 +7,7 @@ import { template } from "./template.ts";
 export function transactionStatements(names: SqlNames) {
   return {
     read: statement("read", sql.read, names),
+    readMany: statement("read_many", sql.readMany, names),
     look: statement("look", sql.look, names),
     open: statement("open", sql.open, names),
     savepoint: template("savepoint", "savepoint latchkey_handler"),

@@ -1,0 +1,134 @@
+/**
+ * Look-ups that travel together. A look-up is sent at once while fewer than `runningMax` statements are under way. Those that
+ * come in the meantime are sent as one statement when one of them returns. No look-up joins a statement that has been sent, so
+ * that each caller gets what the database held after the call began.
+ */
+import type { RecordKey } from "../../engine/record.ts";
+import { StoreError } from "../../errors.ts";
+import type { Clock } from "../../ports.ts";
+import { sqlStateOf } from "../../sql/sql-state.ts";
+import type { SqlRow, SqlStatement } from "../../sql/transaction.ts";
+import type { PostgresExecutor } from "./executor.ts";
+import type { StatementTemplate } from "./template.ts";
+
+/** With one, a caller waits for up to a whole round trip before its own look-up is sent. */
+const runningMax = 2;
+
+/** Bounds what one reply holds, together with the size up to which `read-many.sql` returns records. */
+const keysMax = 100;
+
+/** A statement that takes longer, for example on a dead connection, no longer keeps others waiting. */
+const patienceMs = 20;
+
+/** The server's own time limits: a second try would make the caller wait twice as long. */
+const timeLimitStates: ReadonlySet<string> = new Set(["57014", "55P03"]);
+
+interface WaitingRead {
+  readonly key: RecordKey;
+  readonly single: SqlStatement;
+  readonly result: PromiseWithResolvers<readonly SqlRow[]>;
+}
+
+export interface GatheredReadParts {
+  readonly executor: Pick<PostgresExecutor, "read">;
+  readonly readMany: StatementTemplate;
+  readonly clock: Pick<Clock, "startTimer">;
+}
+
+export class GatheredReads {
+  readonly #parts: GatheredReadParts;
+  #waiting: WaitingRead[] = [];
+  #running = 0;
+
+  constructor(parts: GatheredReadParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * The row of `read` for this key.
+   *
+   * @param single the look-up as a statement of its own
+   * @throws {StoreError} as `PostgresExecutor.read`; callers whose look-ups have failed together get the same error
+   */
+  read(key: RecordKey, single: SqlStatement): Promise<readonly SqlRow[]> {
+    const result = Promise.withResolvers<readonly SqlRow[]>();
+    this.#waiting.push({ key, single, result });
+    this.#sendWaiting();
+    return result.promise;
+  }
+
+  #sendWaiting(): void {
+    while (this.#running < runningMax && this.#waiting.length > 0) {
+      void this.#run(this.#waiting.splice(0, keysMax));
+    }
+  }
+
+  async #run(batch: readonly WaitingRead[]): Promise<void> {
+    this.#running += 1;
+    let isLate = false;
+    const next = () => {
+      this.#running -= 1;
+      this.#sendWaiting();
+    };
+    const late = () => {
+      isLate = true;
+      next();
+    };
+    // The statement has a time limit of its own, which keeps the process alive.
+    const cancel = this.#parts.clock.startTimer(patienceMs, late, "background");
+    await this.#send(batch, () => isLate);
+    cancel();
+    if (!isLate) next();
+  }
+
+  /** Settles the look-ups of the batch. Never rejects. */
+  async #send(batch: readonly WaitingRead[], isLate: () => boolean): Promise<void> {
+    const [first] = batch;
+    if (batch.length === 1 && first !== undefined) return this.#readSingly(first);
+    const { executor, readMany } = this.#parts;
+    try {
+      this.#answer(batch, await executor.read(readMany.bind({ keys: keysOf(batch) })));
+    } catch (error) {
+      if (mayReadSingly(error, isLate())) await Promise.all(batch.map((read) => this.#readSingly(read)));
+      else for (const { result } of batch) result.reject(error);
+    }
+  }
+
+  /** A row that is missing, or not certainly of this key, is read again by itself. */
+  #answer(batch: readonly WaitingRead[], rows: readonly SqlRow[]): void {
+    for (const [place, read] of batch.entries()) {
+      const row = rows[place];
+      if (row !== undefined && isOf(row, place, read.key) && row.large === false) read.result.resolve([row]);
+      else void this.#readSingly(read);
+    }
+  }
+
+  async #readSingly({ single, result }: WaitingRead): Promise<void> {
+    try {
+      result.resolve(await this.#parts.executor.read(single));
+    } catch (error) {
+      result.reject(error);
+    }
+  }
+}
+
+function keysOf(batch: readonly WaitingRead[]): string {
+  return JSON.stringify(
+    batch.map(({ key: { tenant, scope, key } }, place) => ({ place, tenant, scope, key })),
+  );
+}
+
+function isOf(row: SqlRow, place: number, { tenant, scope, key }: RecordKey): boolean {
+  return row.place === place && row.tenant === tenant && row.scope === scope && row.key === key;
+}
+
+/**
+ * Whether the look-ups of a batch that has failed may succeed by themselves: one row may be damaged, or the pool's next
+ * connections were stale. Nobody waits a second time after a time limit, and nothing is sent where no connection can be had.
+ */
+function mayReadSingly(error: unknown, isLate: boolean): boolean {
+  if (!(error instanceof StoreError)) return true;
+  if (error.certainty === "not_sent") return false;
+  const state = sqlStateOf(error.cause);
+  return state === null ? !isLate : !timeLimitStates.has(state);
+}

@@ -1,0 +1,463 @@
+/** Look-ups that travel together: each caller gets its own record, as it was after its call began. */
+import fc from "fast-check";
+import type pg from "pg";
+import { beforeAll, describe, expect, test } from "vitest";
+import { encryptionCodec } from "../../packages/latchkey/src/encryption.ts";
+import type { LatchkeyRecord, RecordKey } from "../../packages/latchkey/src/engine/record.ts";
+import { StoreError } from "../../packages/latchkey/src/errors.ts";
+import { createBreaker, guardedStore } from "../../packages/latchkey/src/execution/guards/guarded-store.ts";
+import { createLatchkey } from "../../packages/latchkey/src/latchkey.ts";
+import { systemPorts } from "../../packages/latchkey/src/ports.ts";
+import type { SqlRow, SqlStatement } from "../../packages/latchkey/src/sql/transaction.ts";
+import { GatheredReads } from "../../packages/latchkey/src/stores/postgres/gathered-reads.ts";
+import { template } from "../../packages/latchkey/src/stores/postgres/template.ts";
+import { keyValues } from "../../packages/latchkey/src/stores/postgres/values.ts";
+import { type PostgresStore, postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
+import { forEachPostgres } from "../support/shared-postgres.ts";
+import { startProxy } from "../support/tcp-proxy.ts";
+import { answer, newKey, newLife, retention, terms, writing } from "./arrange.ts";
+import { endlessMs, migratedDatabase, openPool, patientClock, type TestTx } from "./harness.ts";
+
+const statements = {
+  read: template("read", "select @tenant, @scope, @key"),
+  readMany: template("read_many", "select @keys"),
+};
+
+interface SentStatement {
+  readonly statement: SqlStatement;
+  readonly isMany: boolean;
+  readonly keys: readonly RecordKey[];
+  answer(rows: readonly SqlRow[]): void;
+  fail(error: unknown): void;
+}
+
+/** An executor whose statements the test answers, and a clock whose timers it ends. */
+function setUp() {
+  const sent: SentStatement[] = [];
+  const timers = new Set<() => void>();
+  const reads = new GatheredReads({
+    executor: {
+      read(statement) {
+        const reply = Promise.withResolvers<readonly SqlRow[]>();
+        const isMany = statement.name === statements.readMany.name;
+        const [tenant = "", scope = "", key = ""] = statement.values as string[];
+        const keys = isMany ? (JSON.parse(tenant) as RecordKey[]) : [{ tenant, scope, key }];
+        sent.push({ statement, isMany, keys, answer: reply.resolve, fail: reply.reject });
+        return reply.promise;
+      },
+    },
+    readMany: statements.readMany,
+    clock: {
+      startTimer(_delayMs, task) {
+        timers.add(task);
+        return () => timers.delete(task);
+      },
+    },
+  });
+  const read = (name: string) => {
+    const key = { tenant: "t", scope: "s", key: name };
+    return reads.read(key, statements.read.bind(keyValues(key)));
+  };
+  const losePatience = () => {
+    for (const task of [...timers]) task();
+  };
+  return { sent, read, losePatience, timers };
+}
+
+const rowsOf = ({ keys }: SentStatement) =>
+  keys.map(({ tenant, scope, key }, place) => ({ place, tenant, scope, key, large: false, record: key }));
+const recordOf = async (rows: Promise<readonly SqlRow[]>) => (await rows)[0]?.record;
+const settled = () => new Promise((resolve) => setImmediate(resolve));
+const namesOf = (sent: readonly SentStatement[]) => sent.map(({ keys }) => keys.map(({ key }) => key).join());
+
+describe("what is sent when", () => {
+  test("two look-ups at once; the next ones wait for the first reply and are one statement", async () => {
+    const { sent, read, timers } = setUp();
+    const all = ["a", "b", "c", "d", "e"].map(read);
+    expect(namesOf(sent)).toEqual(["a", "b"]);
+    sent[0]?.answer([{ record: "a" }]);
+    await settled();
+    expect(namesOf(sent)).toEqual(["a", "b", "c,d,e"]);
+    sent[1]?.answer([{ record: "b" }]);
+    sent[2]?.answer(rowsOf(sent[2]));
+    expect(await Promise.all(all.map(recordOf))).toEqual(["a", "b", "c", "d", "e"]);
+    await settled();
+    expect(timers.size).toBe(0);
+  });
+
+  test("a look-up never joins a statement that has been sent, even for the same key", async () => {
+    const { sent, read } = setUp();
+    for (const name of ["a", "b"]) void read(name);
+    const earlier = read("c");
+    void read("d");
+    sent[0]?.answer([{ record: "a" }]);
+    await settled();
+    const later = read("c");
+    expect(namesOf(sent)).toEqual(["a", "b", "c,d"]);
+    sent[2]?.answer(rowsOf(sent[2]).map((row) => ({ ...row, record: "old" })));
+    await settled();
+    sent[3]?.answer([{ record: "new" }]);
+    expect([await recordOf(earlier), await recordOf(later)]).toEqual(["old", "new"]);
+  });
+
+  test("callers of one key that wait together each get its row", async () => {
+    const { sent, read } = setUp();
+    const all = ["a", "b", "c", "d", "c", "c"].map(read);
+    sent[0]?.answer([{ record: "a" }]);
+    sent[1]?.answer([{ record: "b" }]);
+    await settled();
+    expect(namesOf(sent)).toEqual(["a", "b", "c,d,c,c"]);
+    sent[2]?.answer(rowsOf(sent[2]));
+    expect(await Promise.all(all.map(recordOf))).toEqual(["a", "b", "c", "d", "c", "c"]);
+  });
+
+  test("at most a hundred in a statement", async () => {
+    const { sent, read } = setUp();
+    for (let n = 0; n < 252; n++) void read(`${n}`);
+    sent[0]?.answer([{ record: "0" }]);
+    sent[1]?.answer([{ record: "1" }]);
+    await settled();
+    expect(sent.map(({ keys }) => keys.length)).toEqual([1, 1, 100, 100]);
+    sent[2]?.answer(rowsOf(sent[2]));
+    await settled();
+    expect(sent.at(-1)?.keys.length).toBe(50);
+  });
+
+  test("statements that hang keep the others waiting only for a moment", async () => {
+    const { sent, read, losePatience } = setUp();
+    for (const name of ["a", "b", "c", "d"]) void read(name);
+    losePatience();
+    expect(namesOf(sent)).toEqual(["a", "b", "c,d"]);
+    for (const one of sent) one.answer(rowsOf(one));
+    await settled();
+    for (const name of ["e", "f", "g"]) void read(name);
+    expect(namesOf(sent.slice(3)), "each is counted down once").toEqual(["e", "f"]);
+  });
+});
+
+describe("a batch that fails", () => {
+  const batch = async () => {
+    const { sent, read, losePatience } = setUp();
+    const [, , ...gathered] = ["a", "b", "c", "d"].map(read);
+    sent[0]?.answer([{ record: "a" }]);
+    await settled();
+    const results = Promise.allSettled(gathered.map(recordOf));
+    return { sent, results, losePatience };
+  };
+  const refused = (code: string) =>
+    new StoreError("rolled_back", { cause: Object.assign(new Error("refused"), { code }) });
+
+  test("because the server refuses it is read one by one, and only the poisoned look-up fails", async () => {
+    const { sent, results } = await batch();
+    sent[2]?.fail(refused("XX001"));
+    await settled();
+    expect(namesOf(sent.slice(3))).toEqual(["c", "d"]);
+    sent[3]?.fail(refused("XX001"));
+    sent[4]?.answer([{ record: "d" }]);
+    expect(await results).toMatchObject([{ status: "rejected" }, { status: "fulfilled", value: "d" }]);
+  });
+
+  test("because its connections were lost is read one by one", async () => {
+    const { sent, results } = await batch();
+    sent[2]?.fail(new StoreError("rolled_back", { cause: new Error("Connection terminated unexpectedly") }));
+    await settled();
+    expect(namesOf(sent.slice(3))).toEqual(["c", "d"]);
+    for (const single of sent.slice(3)) single.answer([{ record: single.keys[0]?.key ?? null }]);
+    expect(await results).toMatchObject([{ value: "c" }, { value: "d" }]);
+  });
+
+  test.each([
+    ["no connection", new StoreError("not_sent", {})],
+    ["too many connections", new StoreError("not_sent", { cause: refused("53300") })],
+    ["the server's statement_timeout", refused("57014")],
+    ["the server's lock_timeout", refused("55P03")],
+  ])("because of %s fails all of its callers, none of which waits twice", async (_what, error) => {
+    const { sent, results } = await batch();
+    sent[2]?.fail(error);
+    const failed = { status: "rejected", reason: error };
+    expect(await results).toEqual([failed, failed]);
+    expect(sent).toHaveLength(3);
+  });
+
+  test("without a reply for long fails all of its callers, none of which waits twice", async () => {
+    const { sent, results, losePatience } = await batch();
+    losePatience();
+    const error = new StoreError("rolled_back", { cause: new Error("no reply") });
+    sent[2]?.fail(error);
+    const failed = { status: "rejected", reason: error };
+    expect(await results).toEqual([failed, failed]);
+    expect(sent).toHaveLength(3);
+  });
+
+  test("late because the server refuses it is still read one by one", async () => {
+    const { sent, results, losePatience } = await batch();
+    losePatience();
+    sent[2]?.fail(refused("XX001"));
+    await settled();
+    for (const single of sent.slice(3)) single.answer([{ record: single.keys[0]?.key ?? null }]);
+    expect(await results).toMatchObject([{ value: "c" }, { value: "d" }]);
+  });
+});
+
+describe("nobody gets the record of another", () => {
+  test("whatever rows come back, each caller gets a row of its own key", async () => {
+    const row = fc.record({
+      place: fc.nat(4),
+      tenant: fc.constantFrom("t", "u"),
+      scope: fc.constantFrom("s", "r"),
+      key: fc.constantFrom("c", "d", "e", "f"),
+      large: fc.boolean(),
+    });
+    const replies = fc.array(row, { maxLength: 6 });
+    await fc.assert(
+      fc.asyncProperty(replies, async (rows) => {
+        const { sent, read } = setUp();
+        const all = ["a", "b", "c", "d", "e"].map(read);
+        sent[0]?.answer([{ record: "a" }]);
+        sent[1]?.answer([{ record: "b" }]);
+        await settled();
+        sent[2]?.answer(rows.map((one) => ({ ...one, record: `${one.tenant}${one.scope}${one.key}` })));
+        await settled();
+        for (const single of sent.slice(3)) single.answer([{ record: `ts${single.keys[0]?.key}` }]);
+        expect(await Promise.all(all.map(recordOf))).toEqual(["a", "b", "tsc", "tsd", "tse"]);
+      }),
+    );
+  });
+});
+
+forEachPostgres((version) => {
+  let url = "";
+  beforeAll(async () => {
+    url = await migratedDatabase(version);
+  });
+
+  /** The statements that the pool's sessions have prepared. */
+  async function preparedOn(pool: pg.Pool, max: number): Promise<string[]> {
+    const clients = await Promise.all(Array.from({ length: max }, () => pool.connect()));
+    const names: string[] = [];
+    for (const client of clients) {
+      const { rows } = await client.query<{ name: string }>("select name from pg_prepared_statements");
+      names.push(...rows.map(({ name }) => name));
+      client.release();
+    }
+    return names;
+  }
+
+  test("many look-ups at once return what single ones return, of every state, tenant and scope", async () => {
+    const pool = openPool(url, { max: 4 });
+    const store = postgresStore({ pool });
+    const odd = `"'\\,${"\u{1F511}"}\u0001`;
+    const keys = ["a", "a|b", odd].flatMap((tenant) =>
+      ["c", "b|c"].flatMap((scope) => ["1", "b|c", odd].map((key) => newKey({ tenant, scope, key }))),
+    );
+    for (const [n, key] of keys.entries()) {
+      const life = newLife(key);
+      if (n % 3 === 0) await writing(store, life);
+      if (n % 3 === 1) await store.create(life, null, terms);
+      if (n % 9 === 4) {
+        const end = {
+          event: "complete",
+          answer: Buffer.alloc(70_000, n),
+          errorCode: null,
+          retention,
+        } as const;
+        await store.end(life, life.id, life.fence, { ...end, answer: n === 4 ? end.answer : answer });
+      }
+    }
+    const expected: (LatchkeyRecord | null)[] = [];
+    for (const key of keys) expected.push((await store.read(key)).record);
+    expect(expected.map((record) => record?.state)).toEqual(
+      expect.arrayContaining(["completed", "in_progress", undefined]),
+    );
+    const many = Array.from({ length: 20 }, () => keys).flat();
+    const found = await Promise.all(many.map((key) => store.read(key)));
+    expect(found.map(({ record }) => record)).toEqual(many.map((_key, n) => expected[n % keys.length]));
+    expect(found.every(({ now }) => Math.abs(now - systemPorts.clock.wallMs()) < 3_600_000)).toBe(true);
+    // Otherwise heartbeats hold one of the pool's connections.
+    await store.close();
+    const names = await preparedOn(pool, 4);
+    expect(names.filter((name) => name.startsWith("lk_read_many_"))).not.toEqual([]);
+    await pool.end();
+  });
+
+  test("a look-up that begins after a write has been acknowledged finds it, among others", async () => {
+    const pool = openPool(url, { max: 6 });
+    const store = postgresStore({ pool });
+    let busy = true;
+    const others = Array.from({ length: 20 }, async () => {
+      while (busy) await store.read(newKey());
+    });
+    for (let n = 0; n < 50; n++) {
+      const life = newLife(newKey());
+      const before = store.read(life);
+      await writing(store, life);
+      expect((await store.read(life)).record?.id).toBe(life.id);
+      await before;
+    }
+    busy = false;
+    await Promise.all(others);
+    await pool.end();
+  });
+
+  /** Lives that are completed in the store. */
+  async function completed(store: PostgresStore<TestTx>, count: number) {
+    const lives = Array.from({ length: count }, () => newLife(newKey()));
+    for (const life of lives) await writing(store, life);
+    return lives;
+  }
+
+  const idsFound = async (store: PostgresStore<TestTx>, keys: readonly RecordKey[]) =>
+    (await Promise.all(keys.map((key) => store.read(key)))).map(({ record }) => record?.id);
+  const idsOf = (lives: readonly { readonly id: string }[]) => lives.map(({ id }) => id);
+
+  test("look-ups on connections that hang keep no others waiting", async () => {
+    const proxy = await startProxy({ to: { port: Number(new URL(url).port) } });
+    const pool = openPool(proxy.url(url), { max: 5 });
+    const { ports, giveUp } = patientClock();
+    const store = postgresStore({ pool, ports, statementTimeoutMs: endlessMs });
+    const lives = await completed(store, 8);
+    await idsFound(store, lives);
+    const isRead = (message: { readonly bytes: Buffer }) => message.bytes.includes("lk_read_");
+    const holds = [proxy.holdWhen(isRead), proxy.holdWhen(isRead)];
+    const [one, two, ...others] = lives;
+    const hung = Promise.allSettled([one, two].map((life) => store.read(life as RecordKey)));
+    await Promise.all(holds.map((hold) => hold.held()));
+    expect(await idsFound(store, others)).toEqual(idsOf(others));
+    giveUp();
+    expect(await hung).toMatchObject([
+      { status: "rejected", reason: { code: "store-unavailable", certainty: "rolled_back" } },
+      { status: "rejected", reason: { code: "store-unavailable", certainty: "rolled_back" } },
+    ]);
+    expect(await idsFound(store, lives)).toEqual(idsOf(lives));
+    await pool.end();
+    await proxy.close();
+  });
+
+  test("a dead network fails all look-ups, each statement counts as one failure of the store, and later ones succeed", async () => {
+    const proxy = await startProxy({ to: { port: Number(new URL(url).port) } });
+    const pool = openPool(proxy.url(url), { max: 5 });
+    const inner = postgresStore({ pool, statementTimeoutMs: 500, connectTimeoutMs: 500 });
+    const types: string[] = [];
+    const circuit = { failureThreshold: 5, openMs: 60_000 };
+    const breaker = createBreaker("postgres", circuit, systemPorts.clock, ({ type }) => types.push(type));
+    const store = guardedStore(inner, breaker);
+    const lives = await completed(inner, 3);
+    const many = Array.from({ length: 30 }, (_, n) => lives[n % 3] as RecordKey);
+    await Promise.all(many.map((key) => inner.read(key)));
+    proxy.stall();
+    const stalled = await Promise.allSettled(many.map((key) => store.read(key)));
+    expect(new Set(stalled.map(({ status }) => status))).toEqual(new Set(["rejected"]));
+    expect(types, "two single look-ups and one batch").toEqual([]);
+    await proxy.pass();
+    await Promise.all(many.map((key) => store.read(key)));
+    await proxy.cut();
+    const refused = await Promise.allSettled(many.map((key) => store.read(key)));
+    expect(new Set(refused.map(({ status }) => status))).toEqual(new Set(["rejected"]));
+    expect(types).toEqual([]);
+    await Promise.allSettled(many.map((key) => store.read(key)));
+    expect(types).toEqual(["circuit_opened"]);
+    await pool.end();
+    await proxy.close();
+  });
+
+  test("closing the store leaves no look-up waiting, and neither does ending the pool", async () => {
+    const pool = openPool(url, { max: 3 });
+    const store = postgresStore({ pool, connectTimeoutMs: 500 });
+    const lives = await completed(store, 20);
+    const found = idsFound(store, lives);
+    await store.close();
+    expect(await found).toEqual(idsOf(lives));
+    const cut = Promise.allSettled(lives.map((life) => store.read(life)));
+    await store.close();
+    await pool.end();
+    const results = await cut;
+    expect(results).toHaveLength(lives.length);
+    for (const [n, one] of results.entries()) {
+      if (one.status === "fulfilled") expect(one.value.record?.id).toBe(lives[n]?.id);
+      else expect(one.reason).toMatchObject({ code: "store-unavailable", certainty: "not_sent" });
+    }
+  });
+
+  test.each([
+    ["a session that was left with another role", "set role gathered_nobody", 1],
+    ["sessions with a hostile search path", "set search_path = hostile, pg_catalog", 4],
+  ])("%s: no look-up fails", async (_what, setting, sessions) => {
+    const operator = openPool(url, { max: 1 });
+    await operator.query(`create role gathered_nobody; create schema hostile;
+      create function hostile.json_to_recordset(json) returns setof record language sql as 'select 1 where false';
+      create function hostile.octet_length(bytea) returns int language sql as 'select null::int';
+      create function hostile.encode(bytea, text) returns text language sql as 'select null::text'`);
+    const pool = openPool(url, { max: 4 });
+    const store = postgresStore({ pool });
+    const lives = await completed(store, 20);
+    const clients = await Promise.all(Array.from({ length: 4 }, () => pool.connect()));
+    for (const client of clients.slice(-sessions)) await client.query(setting);
+    // The pool gives out first what came back last.
+    for (const client of clients) client.release();
+    for (let time = 0; time < 3; time++) expect(await idsFound(store, lives)).toEqual(idsOf(lives));
+    await pool.end();
+    await operator.query("drop schema hostile cascade; drop role gathered_nobody");
+    await operator.end();
+  });
+
+  test("a damaged row fails its own callers alone", async () => {
+    const pool = openPool(url, { max: 4 });
+    const store = postgresStore({ pool });
+    const lives = await completed(store, 12);
+    const [bad] = lives.slice(5);
+    await pool.query(`create function poison(text) returns boolean language plpgsql as $$
+      begin if $1 = '${bad?.key}' then raise exception 'damaged' using errcode = 'XX001'; end if; return true; end $$`);
+    await pool.query("alter table latchkey.records rename to records_intact");
+    await pool.query(
+      "create view latchkey.records as select * from latchkey.records_intact where poison(key)",
+    );
+    const results = await Promise.allSettled(lives.map((life) => store.read(life)));
+    await pool.query("drop view latchkey.records");
+    await pool.query("alter table latchkey.records_intact rename to records");
+    const failed = results.flatMap(({ status }, n) => (status === "rejected" ? [lives[n]?.key] : []));
+    expect(failed).toEqual([bad?.key]);
+    await pool.end();
+  });
+
+  test("encrypted answers reach the callers of their own keys, and nothing runs again", async () => {
+    const pool = openPool(url, { max: 4 });
+    const store = postgresStore({ pool });
+    const codec = encryptionCodec({ keys: { one: new Uint8Array(32).fill(1) }, current: "one" });
+    const latchkey = createLatchkey({ store, codec });
+    const operation = latchkey.operation("gathered.encrypted", { writes: "none" });
+    let runs = 0;
+    const call = (tenant: string, key: string) =>
+      latchkey.run(operation, { tenant, key, input: null }, async () => {
+        runs += 1;
+        return `${tenant} ${key}`;
+      });
+    const calls = ["t1", "t2"].flatMap((tenant) =>
+      Array.from({ length: 10 }, (_, n) => [tenant, `k${n}`] as const),
+    );
+    for (const [tenant, key] of calls) await call(tenant, key);
+    const many = [...calls, ...calls, ...calls];
+    const results = await Promise.all(many.map(([tenant, key]) => call(tenant, key)));
+    expect(results).toMatchObject(
+      many.map(([tenant, key]) => ({ kind: "replay", value: `${tenant} ${key}` })),
+    );
+    expect(runs).toBe(calls.length);
+    await store.close();
+    expect((await preparedOn(pool, 4)).some((name) => name.startsWith("lk_read_many_"))).toBe(true);
+    await pool.end();
+  });
+
+  test("connections that are terminated under way fail no look-up", async () => {
+    const pool = openPool(url, { max: 4 });
+    const store = postgresStore({ pool });
+    const lives = Array.from({ length: 20 }, () => newLife(newKey()));
+    for (const life of lives) await writing(store, life);
+    const operator = openPool(url, { max: 1 });
+    await Promise.all(lives.map((life) => store.read(life)));
+    await operator.query(
+      "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'",
+    );
+    const found = await Promise.all(lives.map((life) => store.read(life)));
+    expect(found.map(({ record }) => record?.id)).toEqual(lives.map(({ id }) => id));
+    await Promise.all([pool.end(), operator.end()]);
+  });
+});

@@ -1,0 +1,60 @@
+/** Mistakes in look-ups that travel together. */
+import type { Bug } from "./bug.ts";
+
+const file = "stores/postgres/gathered-reads.ts";
+
+export const lookUpBugs: readonly Bug[] = [
+  {
+    name: "gathered: answers are matched by their place alone, and come in another order",
+    recreates: null,
+    changes: [
+      {
+        file,
+        find: "return row.place === place && row.tenant === tenant && row.scope === scope && row.key === key;",
+        replace: "return place >= 0;",
+      },
+      {
+        file: "stores/postgres/sql/texts.ts",
+        find: "limit 1) f on true order by k.place`",
+        replace: "limit 1) f on true order by k.place desc`",
+      },
+    ],
+    tiers: ["P4"],
+  },
+  {
+    name: "gathered: a look-up joins a statement that has been sent and looks for its key",
+    recreates: null,
+    changes: [
+      { file, find: "  #running = 0;", replace: "  #running = 0;\n  #sent: readonly WaitingRead[] = [];" },
+      {
+        file,
+        find: "    this.#running += 1;",
+        replace: "    this.#running += 1;\n    this.#sent = batch;",
+      },
+      {
+        file,
+        find: "    cancel();",
+        replace: "    cancel();\n    if (this.#sent === batch) this.#sent = [];",
+      },
+      {
+        file,
+        find: "    const result = Promise.withResolvers<readonly SqlRow[]>();",
+        replace:
+          "    const same = this.#sent.find(({ key: one }) => one.tenant === key.tenant && one.scope === key.scope && one.key === key.key);\n    if (same !== undefined) return same.result.promise;\n    const result = Promise.withResolvers<readonly SqlRow[]>();",
+      },
+    ],
+    tiers: ["P4"],
+  },
+  {
+    name: "gathered: a look-up finds the record that another tenant has under its key",
+    recreates: null,
+    changes: [
+      {
+        file: "stores/postgres/sql/texts.ts",
+        find: "where r.tenant = k.tenant and r.scope = k.scope and r.key = k.key limit 1) f on true",
+        replace: "where r.scope = k.scope and r.key = k.key order by r.tenant desc limit 1) f on true",
+      },
+    ],
+    tiers: ["P4"],
+  },
+];
