@@ -15,6 +15,7 @@ import { keyValues } from "../../packages/latchkey/src/stores/postgres/values.ts
 import { type PostgresStore, postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
 import { forEachPostgres } from "../support/shared-postgres.ts";
 import { startProxy } from "../support/tcp-proxy.ts";
+import { until } from "../support/until.ts";
 import { answer, newKey, newLife, retention, terms, writing } from "./arrange.ts";
 import { endlessMs, migratedDatabase, openPool, patientClock, type TestTx } from "./harness.ts";
 
@@ -70,156 +71,148 @@ const recordOf = async (rows: Promise<readonly SqlRow[]>) => (await rows)[0]?.re
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 const namesOf = (sent: readonly SentStatement[]) => sent.map(({ keys }) => keys.map(({ key }) => key).join());
 
+/** As many as are sent by themselves. */
+const singles = ["1", "2", "3", "4"];
+
 describe("what is sent when", () => {
-  test("two look-ups at once; the next ones wait for the first reply and are one statement", async () => {
+  test("four look-ups at once; the next ones wait for the first reply and are one statement", async () => {
     const { sent, read, timers } = setUp();
-    const all = ["a", "b", "c", "d", "e"].map(read);
-    expect(namesOf(sent)).toEqual(["a", "b"]);
-    sent[0]?.answer([{ record: "a" }]);
+    const names = [...singles, "a", "b", "c"];
+    const all = names.map(read);
+    expect(namesOf(sent)).toEqual(singles);
+    sent[1]?.answer([{ record: "2" }]);
     await settled();
-    expect(namesOf(sent)).toEqual(["a", "b", "c,d,e"]);
-    sent[1]?.answer([{ record: "b" }]);
-    sent[2]?.answer(rowsOf(sent[2]));
-    expect(await Promise.all(all.map(recordOf))).toEqual(["a", "b", "c", "d", "e"]);
+    expect(namesOf(sent)).toEqual([...singles, "a,b,c"]);
+    for (const place of [0, 2, 3]) sent[place]?.answer([{ record: singles[place] ?? null }]);
+    sent[4]?.answer(rowsOf(sent[4]));
+    expect(await Promise.all(all.map(recordOf))).toEqual(names);
     await settled();
     expect(timers.size).toBe(0);
   });
 
+  /** A batch of these, under way. */
+  async function batchOf(...names: readonly string[]) {
+    const arranged = setUp();
+    const { sent, read } = arranged;
+    for (const name of singles) void read(name);
+    const all = names.map(read);
+    sent[0]?.answer([{ record: "1" }]);
+    await settled();
+    const batch = sent[4];
+    if (batch === undefined) throw new Error("The batch is sent");
+    expect(namesOf(sent)).toEqual([...singles, names.join()]);
+    return { ...arranged, all, batch };
+  }
+
   test("a look-up never joins a statement that has been sent, even for the same key", async () => {
-    const { sent, read } = setUp();
-    for (const name of ["a", "b"]) void read(name);
-    const earlier = read("c");
-    void read("d");
-    sent[0]?.answer([{ record: "a" }]);
+    const { sent, read, all, batch } = await batchOf("a", "b");
+    const later = read("a");
+    expect(sent).toHaveLength(5);
+    batch.answer(rowsOf(batch).map((row) => ({ ...row, record: "old" })));
     await settled();
-    const later = read("c");
-    expect(namesOf(sent)).toEqual(["a", "b", "c,d"]);
-    sent[2]?.answer(rowsOf(sent[2]).map((row) => ({ ...row, record: "old" })));
-    await settled();
-    sent[3]?.answer([{ record: "new" }]);
-    expect([await recordOf(earlier), await recordOf(later)]).toEqual(["old", "new"]);
+    sent[5]?.answer([{ record: "new" }]);
+    expect([await recordOf(all[0] ?? later), await recordOf(later)]).toEqual(["old", "new"]);
   });
 
   test("callers of one key that wait together each get its row", async () => {
-    const { sent, read } = setUp();
-    const all = ["a", "b", "c", "d", "c", "c"].map(read);
-    sent[0]?.answer([{ record: "a" }]);
-    sent[1]?.answer([{ record: "b" }]);
-    await settled();
-    expect(namesOf(sent)).toEqual(["a", "b", "c,d,c,c"]);
-    sent[2]?.answer(rowsOf(sent[2]));
-    expect(await Promise.all(all.map(recordOf))).toEqual(["a", "b", "c", "d", "c", "c"]);
+    const names = ["a", "b", "a", "a"];
+    const { all, batch } = await batchOf(...names);
+    batch.answer(rowsOf(batch));
+    expect(await Promise.all(all.map(recordOf))).toEqual(names);
   });
 
   test("at most a hundred in a statement", async () => {
     const { sent, read } = setUp();
-    for (let n = 0; n < 252; n++) void read(`${n}`);
-    sent[0]?.answer([{ record: "0" }]);
-    sent[1]?.answer([{ record: "1" }]);
+    for (const name of singles) void read(name);
+    for (let n = 0; n < 250; n++) void read(`${n}`);
+    for (const single of [...sent]) single.answer([{ record: "single" }]);
     await settled();
-    expect(sent.map(({ keys }) => keys.length)).toEqual([1, 1, 100, 100]);
-    sent[2]?.answer(rowsOf(sent[2]));
-    await settled();
-    expect(sent.at(-1)?.keys.length).toBe(50);
+    expect(sent.slice(4).map(({ keys }) => keys.length)).toEqual([100, 100, 50]);
   });
 
   test("statements that hang keep the others waiting only for a moment", async () => {
-    const { sent, read, losePatience } = setUp();
-    for (const name of ["a", "b", "c", "d"]) void read(name);
+    const { sent, read, losePatience, timers } = setUp();
+    for (const name of [...singles, "a", "b"]) void read(name);
     losePatience();
-    expect(namesOf(sent)).toEqual(["a", "b", "c,d"]);
+    expect(namesOf(sent)).toEqual([...singles, "a,b"]);
     for (const one of sent) one.answer(rowsOf(one));
     await settled();
-    for (const name of ["e", "f", "g"]) void read(name);
-    expect(namesOf(sent.slice(3)), "each is counted down once").toEqual(["e", "f"]);
-  });
-});
-
-describe("a batch that fails", () => {
-  const batch = async () => {
-    const { sent, read, losePatience } = setUp();
-    const [, , ...gathered] = ["a", "b", "c", "d"].map(read);
-    sent[0]?.answer([{ record: "a" }]);
-    await settled();
-    const results = Promise.allSettled(gathered.map(recordOf));
-    return { sent, results, losePatience };
-  };
-  const refused = (code: string) =>
-    new StoreError("rolled_back", { cause: Object.assign(new Error("refused"), { code }) });
-
-  test("because the server refuses it is read one by one, and only the poisoned look-up fails", async () => {
-    const { sent, results } = await batch();
-    sent[2]?.fail(refused("XX001"));
-    await settled();
-    expect(namesOf(sent.slice(3))).toEqual(["c", "d"]);
-    sent[3]?.fail(refused("XX001"));
-    sent[4]?.answer([{ record: "d" }]);
-    expect(await results).toMatchObject([{ status: "rejected" }, { status: "fulfilled", value: "d" }]);
+    expect(timers.size).toBe(0);
+    for (const name of [...singles, "c", "d"]) void read(name);
+    expect(namesOf(sent.slice(5)), "each is counted down once").toEqual(singles);
   });
 
-  test("because its connections were lost is read one by one", async () => {
-    const { sent, results } = await batch();
-    sent[2]?.fail(new StoreError("rolled_back", { cause: new Error("Connection terminated unexpectedly") }));
-    await settled();
-    expect(namesOf(sent.slice(3))).toEqual(["c", "d"]);
-    for (const single of sent.slice(3)) single.answer([{ record: single.keys[0]?.key ?? null }]);
-    expect(await results).toMatchObject([{ value: "c" }, { value: "d" }]);
+  describe("a batch that fails", () => {
+    const failing = async () => {
+      const { sent, all, batch, losePatience } = await batchOf("a", "b");
+      return { sent, batch, losePatience, results: Promise.allSettled(all.map(recordOf)) };
+    };
+    const refused = (code: string) =>
+      new StoreError("rolled_back", { cause: Object.assign(new Error("refused"), { code }) });
+    const lost = new StoreError("rolled_back", { cause: new Error("Connection terminated unexpectedly") });
+    const expectAllToFail = async (arranged: Awaited<ReturnType<typeof failing>>, error: StoreError) => {
+      const failed = { status: "rejected", reason: error };
+      expect(await arranged.results).toEqual([failed, failed]);
+      expect(arranged.sent).toHaveLength(5);
+    };
+
+    test("because the server refuses it is read one by one, and only the poisoned look-up fails", async () => {
+      const { sent, batch, results } = await failing();
+      batch.fail(refused("XX001"));
+      await settled();
+      expect(namesOf(sent.slice(5))).toEqual(["a", "b"]);
+      sent[5]?.fail(refused("XX001"));
+      sent[6]?.answer([{ record: "b" }]);
+      expect(await results).toMatchObject([{ status: "rejected" }, { status: "fulfilled", value: "b" }]);
+    });
+
+    test.each([
+      ["because its connections were lost", lost, false],
+      ["late, because the server refuses it,", refused("XX001"), true],
+    ])("%s is read one by one", async (_what, error, isLate) => {
+      const { sent, batch, results, losePatience } = await failing();
+      if (isLate) losePatience();
+      batch.fail(error);
+      await settled();
+      for (const single of sent.slice(5)) single.answer([{ record: single.keys[0]?.key ?? null }]);
+      expect(await results).toMatchObject([{ value: "a" }, { value: "b" }]);
+    });
+
+    test.each([
+      ["no connection", new StoreError("not_sent", {})],
+      ["too many connections", new StoreError("not_sent", { cause: refused("53300") })],
+      ["the server's statement_timeout", refused("57014")],
+      ["the server's lock_timeout", refused("55P03")],
+    ])("because of %s fails all of its callers, none of which waits twice", async (_what, error) => {
+      const arranged = await failing();
+      arranged.batch.fail(error);
+      await expectAllToFail(arranged, error);
+    });
+
+    test("without a reply for long fails all of its callers, none of which waits twice", async () => {
+      const arranged = await failing();
+      arranged.losePatience();
+      arranged.batch.fail(lost);
+      await expectAllToFail(arranged, lost);
+    });
   });
 
-  test.each([
-    ["no connection", new StoreError("not_sent", {})],
-    ["too many connections", new StoreError("not_sent", { cause: refused("53300") })],
-    ["the server's statement_timeout", refused("57014")],
-    ["the server's lock_timeout", refused("55P03")],
-  ])("because of %s fails all of its callers, none of which waits twice", async (_what, error) => {
-    const { sent, results } = await batch();
-    sent[2]?.fail(error);
-    const failed = { status: "rejected", reason: error };
-    expect(await results).toEqual([failed, failed]);
-    expect(sent).toHaveLength(3);
-  });
-
-  test("without a reply for long fails all of its callers, none of which waits twice", async () => {
-    const { sent, results, losePatience } = await batch();
-    losePatience();
-    const error = new StoreError("rolled_back", { cause: new Error("no reply") });
-    sent[2]?.fail(error);
-    const failed = { status: "rejected", reason: error };
-    expect(await results).toEqual([failed, failed]);
-    expect(sent).toHaveLength(3);
-  });
-
-  test("late because the server refuses it is still read one by one", async () => {
-    const { sent, results, losePatience } = await batch();
-    losePatience();
-    sent[2]?.fail(refused("XX001"));
-    await settled();
-    for (const single of sent.slice(3)) single.answer([{ record: single.keys[0]?.key ?? null }]);
-    expect(await results).toMatchObject([{ value: "c" }, { value: "d" }]);
-  });
-});
-
-describe("nobody gets the record of another", () => {
   test("whatever rows come back, each caller gets a row of its own key", async () => {
     const row = fc.record({
       place: fc.nat(4),
       tenant: fc.constantFrom("t", "u"),
       scope: fc.constantFrom("s", "r"),
-      key: fc.constantFrom("c", "d", "e", "f"),
+      key: fc.constantFrom("a", "b", "c", "d"),
       large: fc.boolean(),
     });
     const replies = fc.array(row, { maxLength: 6 });
     await fc.assert(
       fc.asyncProperty(replies, async (rows) => {
-        const { sent, read } = setUp();
-        const all = ["a", "b", "c", "d", "e"].map(read);
-        sent[0]?.answer([{ record: "a" }]);
-        sent[1]?.answer([{ record: "b" }]);
+        const { sent, all, batch } = await batchOf("a", "b", "c");
+        batch.answer(rows.map((one) => ({ ...one, record: `${one.tenant}${one.scope}${one.key}` })));
         await settled();
-        sent[2]?.answer(rows.map((one) => ({ ...one, record: `${one.tenant}${one.scope}${one.key}` })));
-        await settled();
-        for (const single of sent.slice(3)) single.answer([{ record: `ts${single.keys[0]?.key}` }]);
-        expect(await Promise.all(all.map(recordOf))).toEqual(["a", "b", "tsc", "tsd", "tse"]);
+        for (const single of sent.slice(5)) single.answer([{ record: `ts${single.keys[0]?.key}` }]);
+        expect(await Promise.all(all.map(recordOf))).toEqual(["tsa", "tsb", "tsc"]);
       }),
     );
   });
@@ -312,22 +305,20 @@ forEachPostgres((version) => {
 
   test("look-ups on connections that hang keep no others waiting", async () => {
     const proxy = await startProxy({ to: { port: Number(new URL(url).port) } });
-    const pool = openPool(proxy.url(url), { max: 5 });
+    const pool = openPool(proxy.url(url), { max: 6 });
     const { ports, giveUp } = patientClock();
     const store = postgresStore({ pool, ports, statementTimeoutMs: endlessMs });
-    const lives = await completed(store, 8);
+    const lives = await completed(store, 10);
     await idsFound(store, lives);
     const isRead = (message: { readonly bytes: Buffer }) => message.bytes.includes("lk_read_");
-    const holds = [proxy.holdWhen(isRead), proxy.holdWhen(isRead)];
-    const [one, two, ...others] = lives;
-    const hung = Promise.allSettled([one, two].map((life) => store.read(life as RecordKey)));
+    const holds = singles.map(() => proxy.holdWhen(isRead));
+    const others = lives.slice(singles.length);
+    const hung = Promise.allSettled(lives.slice(0, singles.length).map((life) => store.read(life)));
     await Promise.all(holds.map((hold) => hold.held()));
     expect(await idsFound(store, others)).toEqual(idsOf(others));
     giveUp();
-    expect(await hung).toMatchObject([
-      { status: "rejected", reason: { code: "store-unavailable", certainty: "rolled_back" } },
-      { status: "rejected", reason: { code: "store-unavailable", certainty: "rolled_back" } },
-    ]);
+    const reason = { code: "store-unavailable", certainty: "rolled_back" };
+    expect(await hung).toMatchObject(singles.map(() => ({ status: "rejected", reason })));
     expect(await idsFound(store, lives)).toEqual(idsOf(lives));
     await pool.end();
     await proxy.close();
@@ -335,10 +326,10 @@ forEachPostgres((version) => {
 
   test("a dead network fails all look-ups, each statement counts as one failure of the store, and later ones succeed", async () => {
     const proxy = await startProxy({ to: { port: Number(new URL(url).port) } });
-    const pool = openPool(proxy.url(url), { max: 5 });
+    const pool = openPool(proxy.url(url), { max: 8 });
     const inner = postgresStore({ pool, statementTimeoutMs: 500, connectTimeoutMs: 500 });
     const types: string[] = [];
-    const circuit = { failureThreshold: 5, openMs: 60_000 };
+    const circuit = { failureThreshold: 8, openMs: 60_000 };
     const breaker = createBreaker("postgres", circuit, systemPorts.clock, ({ type }) => types.push(type));
     const store = guardedStore(inner, breaker);
     const lives = await completed(inner, 3);
@@ -347,10 +338,11 @@ forEachPostgres((version) => {
     proxy.stall();
     const stalled = await Promise.allSettled(many.map((key) => store.read(key)));
     expect(new Set(stalled.map(({ status }) => status))).toEqual(new Set(["rejected"]));
-    expect(types, "two single look-ups and one batch").toEqual([]);
+    expect(types, "four single look-ups and one batch").toEqual([]);
     await proxy.pass();
     await Promise.all(many.map((key) => store.read(key)));
     await proxy.cut();
+    await until(() => pool.totalCount === 0, { what: "the pool has noticed" });
     const refused = await Promise.allSettled(many.map((key) => store.read(key)));
     expect(new Set(refused.map(({ status }) => status))).toEqual(new Set(["rejected"]));
     expect(types).toEqual([]);

@@ -103,8 +103,9 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
   );
 
   test("look-ups that travel together return only what is replicated", async () => {
-    const store = openStore();
-    const lives = Array.from({ length: 4 }, () => newLife(newKey()));
+    const lives = Array.from({ length: 7 }, () => newLife(newKey()));
+    const many = openPool(primary.url, { max: lives.length });
+    const store = postgresStore({ pool: many });
     replication.stall();
     for (const life of lives) {
       const run = writing(store, life);
@@ -124,7 +125,7 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
     expect(told).toBe(0);
     await replication.pass();
     expect(await Promise.all(reads)).toEqual(lives.map(({ id }) => id));
-    await store.close();
+    await many.end();
   });
 
   test("a completion under a lease whose wait was cancelled is confirmed by a later one", async () => {

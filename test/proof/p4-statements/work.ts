@@ -46,12 +46,12 @@ export const wholes: readonly Whole[] = [
       "owner-against-take-over",
       "ordered-effects",
       "dead-effect",
+      "gathered-look-ups",
     ],
     none,
   ),
   ...wholesOf(["late-commit", "ordered-effects"], faultKinds),
   { scenario: "batch-late-commit", isolation: "read committed", faults: faultKinds },
-  { scenario: "gathered-look-ups", isolation: "read committed", faults: none },
 ];
 
 /** A scenario that diverges as often is none of which every interleaving can be run. */

@@ -11,8 +11,11 @@ import type { SqlRow, SqlStatement } from "../../sql/transaction.ts";
 import type { PostgresExecutor } from "./executor.ts";
 import type { StatementTemplate } from "./template.ts";
 
-/** With one, a caller waits for up to a whole round trip before its own look-up is sent. */
-const runningMax = 2;
+/**
+ * With fewer, look-ups wait for each other where only a few are made at once. Each costs the others a larger batch:
+ * docs/performance.md has the numbers for 1, 2, 4 and 8.
+ */
+const runningMax = 4;
 
 /** Bounds what one reply holds, together with the size up to which `read-many.sql` returns records. */
 const keysMax = 100;
