@@ -12,8 +12,8 @@ import type { PostgresExecutor } from "./executor.ts";
 import type { StatementTemplate } from "./template.ts";
 
 /**
- * With fewer, look-ups wait for each other where only a few are made at once. Each costs the others a larger batch:
- * docs/performance.md has the numbers for 1, 2, 4 and 8.
+ * With fewer, look-ups wait for each other even where only a few are made at once; with more, batches are smaller.
+ * docs/performance.md compares 1, 2, 4 and 8.
  */
 const runningMax = 4;
 
