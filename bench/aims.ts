@@ -34,9 +34,9 @@ interface Row {
 
 const folder = resolve(process.argv[2] ?? join(import.meta.dirname, "../docs"));
 
-function read<Told>(name: string): Told | null {
+function read<Report>(name: string): Report | null {
   const path = join(folder, `performance-${name}.json`);
-  return existsSync(path) ? (JSON.parse(readFileSync(path, "utf8")) as Told) : null;
+  return existsSync(path) ? (JSON.parse(readFileSync(path, "utf8")) as Report) : null;
 }
 
 const near = read<Run<Result>>("near");
@@ -46,6 +46,7 @@ const store = read<Run<Named & { readonly ratio: number | null }>>("store");
 const dispatch = read<Run<Dispatched>>("dispatch");
 const inbox = read<Run<Named & { readonly relative: number }>>("inbox");
 const scale = read<Scaled>("scale");
+const startUp = read<Run<Named & { readonly wallMs: number; readonly cpuMs: number }>>("start-up");
 
 const two = (value: number) => value.toFixed(2);
 
@@ -192,7 +193,29 @@ function ofScale(): Row[] {
   ];
 }
 
-const rows = [...firstRequests(), ...ofStore(), ...ofDispatch(), ...ofInbox(), ...ofMemory(), ...ofScale()];
+function ofStartUp(): Row[] {
+  const [express, both] = startUp?.results ?? [];
+  if (express === undefined || both === undefined) return [];
+  const [wall, cpu] = [both.wallMs - express.wallMs, both.cpuMs - express.cpuMs];
+  return [
+    {
+      comparison: "import of `latchkey/express` − import of `express` alone",
+      aim: "≤ 40 ms",
+      measured: `${wall.toFixed(0)} ms (${cpu.toFixed(0)} ms of CPU)`,
+      run: startUp,
+    },
+  ];
+}
+
+const rows = [
+  ...firstRequests(),
+  ...ofStore(),
+  ...ofDispatch(),
+  ...ofInbox(),
+  ...ofMemory(),
+  ...ofScale(),
+  ...ofStartUp(),
+];
 const runs = [
   ...new Set(rows.flatMap(({ measured, run }) => (measured === null || run === null ? [] : [run]))),
 ];

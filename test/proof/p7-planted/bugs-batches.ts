@@ -130,9 +130,9 @@ export const batchBugs: readonly Bug[] = [
     changes: [
       {
         file: "execution/transaction/shared-transaction.ts",
-        find: 'if (end.kind === "in_doubt") return { ...end, value: fate.ran };',
+        find: 'if (end.kind === "in_doubt") return { ...end, value: state.ran };',
         replace:
-          'if (end.kind === "in_doubt") return { kind: "committed", value: fate.ran, expiresAt: Number.NaN };',
+          'if (end.kind === "in_doubt") return { kind: "committed", value: state.ran, expiresAt: Number.NaN };',
       },
     ],
     tiers: ["P4", "P2"],
