@@ -19,7 +19,8 @@ afterAll(() => database?.drop());
 
 function setUp(max: number) {
   const pool = new pg.Pool({ connectionString: database.url, max });
-  const store = postgresStore({ pool });
+  // Its limit must outlast the other handlers' time, which scales with the machine.
+  const store = postgresStore({ pool, connectTimeoutMs: patient(5_000) });
   const latchkey = createLatchkey({ store });
   const close = async () => {
     await store.close();
