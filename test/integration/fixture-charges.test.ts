@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { type Fixture, type FixtureAnswer, startFixture, temporaryFolder } from "../support/fixture.ts";
+import { patient } from "../support/patience.ts";
 import { spawnWorker, type WorkerProcess } from "../support/processes.ts";
 import { releaseAll } from "../support/resources.ts";
 import { type FreshDatabase, freshDatabase } from "../support/shared-postgres.ts";
@@ -57,7 +58,7 @@ async function prepare({ http, store }: { readonly http: string; readonly store:
   const started: Fixture[] = [];
   return {
     async start(args = []) {
-      const all = [...common, "--call-timeout-ms", "300", ...args];
+      const all = [...common, "--call-timeout-ms", String(Math.round(patient(300))), ...args];
       const fixture = await startFixture({ http, store: database?.url ?? store, args: all });
       started.push(fixture);
       return fixture;

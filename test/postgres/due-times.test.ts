@@ -1,12 +1,13 @@
 /** Times are stored in whole milliseconds, rounded up or down; the clock that they are compared with has microseconds. */
 import type pg from "pg";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { guardOf } from "../../packages/latchkey/src/engine/record.ts";
 import { type PostgresStore, postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
 import { emptyTables } from "../support/empty-tables.ts";
 import { postgresVersions } from "../support/shared-postgres.ts";
 import { expectNoLeak, migratedDatabase, openPool, type TestTx } from "./harness.ts";
 import { claim, delivered, enqueuing, idsOf, newEffect, outboxOf } from "./outbox-arrange.ts";
-import { begin, beginUnknown, ownerOf } from "./owned.ts";
+import { begin, beginUnknown, note, ownerOf } from "./owned.ts";
 
 const operations = ["orders.create"];
 
@@ -74,5 +75,22 @@ describe.each(postgresVersions())("what is due at once on PostgreSQL %i", (versi
     const end = { event: "retry_later", errorCode: "not-executed", resumeAfterMs: 0 } as const;
     expect(await store.end(key, id, fence, end)).not.toBeNull();
     expect(idsOf(await store.settlement.resumable(operations, 10))).toEqual([id]);
+  });
+
+  test("a settlement that came early is found once its record is unknown", async () => {
+    const record = await begin(store);
+    const { key, id, fence } = ownerOf(record);
+    const settlement = {
+      event: "settle_not_executed",
+      calls: "may-repeat",
+      reopen: null,
+      resumeAfterMs: 0,
+    } as const;
+    expect(
+      await store.early?.keep(key, guardOf(record), { settlement, note: note(), attempt: 1, call: null }),
+    ).toBe(true);
+    const doubt = { event: "doubt", errorCode: "call-in-doubt", reconcileAfterMs: 0 } as const;
+    expect(await store.end(key, id, fence, doubt)).not.toBeNull();
+    expect(idsOf((await store.early?.due(10)) ?? [])).toEqual([id]);
   });
 });
