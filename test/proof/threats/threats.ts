@@ -273,7 +273,7 @@ export const threats: readonly Threat[] = [
     shownBy: [{ file: `${src}/key/hash-key.test.ts`, title: "depends on the secret" }],
   },
   {
-    threat: "A failed attempt is final that should be retried, or an error is replayed that should not be",
+    threat: "A failed attempt that should be retried is final, or an error that should not be replayed is",
     control: "One table decides what is kept, by status, execution and policy.",
     shownBy: [
       { file: `${src}/engine/classify.test.ts`, title: "" },

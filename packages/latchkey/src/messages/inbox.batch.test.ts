@@ -210,7 +210,8 @@ describe("what has gathered while a transaction ran", () => {
     });
     expect(await gathered(messages("a", "b", "c"))).toEqual(["stopping", "stopping", "stopping"]);
     expect(ran).toEqual(["gate", "a", "b"]);
-    expect([await committed(), await records(), of("message_failed")]).toEqual([[], {}, []]);
+    expect([await committed(), await records()]).toEqual([[], {}]);
+    expect([...of("message_failed"), ...of("transaction_rerun")]).toEqual([]);
   });
 });
 
@@ -596,6 +597,18 @@ describe("a connection that is lost", () => {
     expect(await verdicts).toEqual(["executed", "executed"]);
     expect(ran.toSorted()).toEqual(["a", "a", "b", "b", "gate"]);
     expect((await committed()).flat()).toEqual(["a", "b"]);
+  });
+
+  test("at the COMMIT of a closed inbox, unsent: the messages are given back, and none is said to run again", async () => {
+    const { inbox, gathered, ran, of } = setUp(insertOrder, { proxied: true });
+    const hold = proxy.holdWhen((one) => of("executed").length === 1 && isCommit(one));
+    const verdicts = gathered(messages("a", "b"));
+    await hold.held();
+    inbox.close();
+    hold.drop();
+    expect(await verdicts).toEqual(["stopping", "stopping"]);
+    expect(ran).toEqual(["gate", "a", "b"]);
+    expect([await committed(), of("transaction_rerun")]).toEqual([[], []]);
   });
 
   test("before COMMIT's answer: the records say that it happened, and nothing runs again", async () => {

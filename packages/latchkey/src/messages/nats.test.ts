@@ -145,6 +145,20 @@ describe("the consumer and the relay", () => {
         expect(runs).toEqual([...before, expect.stringMatching(/ again$/)]);
       },
     );
+
+    test("a message that another consumer had is redelivered even if this one has had none since its start", async () => {
+      const { consumer, runs, started, publish, take, stepBack, pull } = await withStepBack(lab().url);
+      await started;
+      await publish(3);
+      const first = await take();
+      await take();
+      await take();
+      await stepBack(first);
+      await pull();
+      await until(() => runs.length > 0, { what: "it has come" });
+      await consumer.stop();
+      expect(runs).toEqual([expect.stringMatching(/ again$/)]);
+    });
   });
 });
 
@@ -192,7 +206,7 @@ async function withStepBack(url: string) {
   const js = jetstream(connection);
   const runs: string[] = [];
   const latchkey = createLatchkey({ store: memoryStore() });
-  const { through, pull } = onDemand(own);
+  const { through, pull, started } = onDemand(own);
   const consumer = natsConsumer(
     latchkey,
     latchkey.operation("op"),
@@ -207,6 +221,7 @@ async function withStepBack(url: string) {
   return {
     consumer,
     runs,
+    started,
     pull,
     take: () => nextOf(own),
     async publish(count: number) {
@@ -245,6 +260,7 @@ async function serverWaits(connection: NatsConnection, ms: number): Promise<void
 /** The consumer without the client's own requests, which would be there when the server looks for one. */
 function onDemand(own: Consumer) {
   const pulls = new EventEmitter();
+  const started = Promise.withResolvers<void>();
   const ended = new AbortController();
   const asked = on(pulls, "pull", { signal: ended.signal });
   async function* messages() {
@@ -258,13 +274,14 @@ function onDemand(own: Consumer) {
   const through: NatsConsumer = {
     info: () => own.info(),
     async consume() {
+      started.resolve();
       return Object.assign(messages(), {
         close: async () => ended.abort(),
         async *status() {},
       });
     },
   };
-  return { through, pull: async () => pulls.emit("pull") };
+  return { through, started: started.promise, pull: async () => pulls.emit("pull") };
 }
 
 /** Requests that the server keeps although nobody waits for their messages any more. */

@@ -35,15 +35,19 @@ export class TransactionBatches<Tx> {
     const { ports } = this.#runtime;
     const request = admissionRequest(job.operation, job.submission, ports.random.token());
     const started: Started = { start: null, atMs: ports.clock.monotonicMs() };
-    if (this.#closed) throw stopped();
+    this.requireOpen();
     const { member, decided } = memberOf(job, request, started);
     this.#waiting.push(member);
     this.#begin();
     const outcome = await decided;
     const round = outcome === null ? null : await settle(job, outcome, started);
     if (round !== null) return round;
-    if (this.#closed) throw stopped();
+    this.requireOpen();
     return outcome === null && started.start !== null ? rerun(job, "batch") : null;
+  }
+
+  requireOpen(): void {
+    if (this.#closed) throw stopped();
   }
 
   /**

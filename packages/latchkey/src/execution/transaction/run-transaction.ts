@@ -80,9 +80,10 @@ async function untilDecided<Tx>(job: Job<Tx>): Promise<Result> {
   const { clock, random } = job.runtime.ports;
   const shared = await (job.batches?.round(job) ?? null);
   if (shared !== null) return shared;
+  const own = { ...job, batches: null };
   const deadline = clock.monotonicMs() + job.operation.settings.transactionLimitMs;
   for (let round = 1; ; round++) {
-    const result = await runRound(job);
+    const result = await runRound(own);
     if (result !== null) return result;
     const pauseMs = retryPauseMs(round, random, conflictPauses);
     if (round === roundsMax || clock.monotonicMs() + pauseMs >= deadline) {

@@ -53,7 +53,7 @@ export interface Job<Tx> {
   readonly started: () => void;
   /** Whether the next round may start its handler before admission: the first round, if the operation allows it. */
   readonly early: { next: boolean };
-  /** Shares the transaction of the first round with other submissions; null: each round has its own. */
+  /** Shares the transaction of this round with other submissions; null: it has its own. */
   readonly batches: Batches<Tx> | null;
 }
 
@@ -61,6 +61,8 @@ export interface Job<Tx> {
 export interface Batches<Tx> {
   /** Null: it continues in its own transactions. Throws the same errors as an own round. */
   round(job: Job<Tx>): Promise<Round>;
+  /** @throws {StoreError} `not_sent` if none of them may run again. */
+  requireOpen(): void;
 }
 
 /** `null`: the state that was decided on has changed; start over. */
@@ -249,11 +251,13 @@ async function afterError<Tx>(job: Job<Tx>, error: unknown, start: Start | null)
   throw error;
 }
 
+/** @throws {StoreError} `not_sent` if the transaction was shared and its members may not run again. */
 export function rerun<Tx>(
   job: Job<Tx>,
   because: Extract<LatchkeyEvent, { readonly type: "transaction_rerun" }>["because"],
 ): null {
-  const { runtime, submission, operation } = job;
+  const { runtime, submission, operation, batches } = job;
+  batches?.requireOpen();
   runtime.emit({
     type: "transaction_rerun",
     because,

@@ -32,10 +32,16 @@ export interface NatsMessages extends AsyncIterable<NatsDelivery> {
   status(): AsyncIterable<NatsStatus>;
 }
 
+export interface NatsConsumerInfo {
+  readonly num_ack_pending: number;
+  /** The latest delivery, to any client. */
+  readonly delivered: { readonly consumer_seq: number; readonly stream_seq: number };
+}
+
 /** A pull `Consumer`, as `js.consumers.get(stream, name)` gives it. */
 export interface NatsConsumer {
   /** Asks the server. */
-  info(): Promise<{ readonly num_ack_pending: number }>;
+  info(): Promise<NatsConsumerInfo>;
   consume(options: { max_messages: number; expires: number }): Promise<NatsMessages>;
 }
 

@@ -5,7 +5,7 @@ import type { Message, Verdict } from "../broker.ts";
 import { Pauses, reportConsumer } from "../consuming.ts";
 import type { Inbox } from "../inbox.ts";
 import type { NatsConsumer, NatsDelivery, NatsMessages } from "./client.ts";
-import { Redeliveries } from "./redeliveries.ts";
+import { type BeforeStart, Redeliveries } from "./redeliveries.ts";
 
 export interface ConsumeFrom {
   readonly consumer: NatsConsumer;
@@ -83,9 +83,9 @@ export class JetStreamConsuming<Tx> {
 
   async #consume(): Promise<void> {
     // While the server cannot be reached, the client waits for the answer for seconds.
-    const ackPending = await Promise.race([this.#ackPending(), this.#stopped.promise]);
-    if (this.#stopping || ackPending === undefined) return;
-    const redeliveries = new Redeliveries(ackPending);
+    const before = await Promise.race([this.#beforeStart(), this.#stopped.promise]);
+    if (this.#stopping || before === undefined) return;
+    const redeliveries = new Redeliveries(before);
     const messages = await this.#options.consumer.consume({
       max_messages: this.#limits.size,
       expires: requestMs,
@@ -105,10 +105,11 @@ export class JetStreamConsuming<Tx> {
     }
   }
 
-  /** How many messages the server has delivered without an acknowledgement; null if it does not say. */
-  async #ackPending(): Promise<number | null> {
+  /** What the server says of earlier deliveries; null if it says nothing. */
+  async #beforeStart(): Promise<BeforeStart | null> {
     try {
-      return (await this.#options.consumer.info()).num_ack_pending;
+      const { num_ack_pending: ackPending, delivered } = await this.#options.consumer.info();
+      return { ackPending, latest: { stream: delivered.stream_seq, consumer: delivered.consumer_seq } };
     } catch {
       // The account may not be allowed to ask. Whatever else went wrong is reported if it also keeps the client from consuming.
       return null;

@@ -4,6 +4,19 @@ import type { NatsDelivery } from "./client.ts";
 /** How many messages the server lets a consumer leave unacknowledged by default (`max_ack_pending`). */
 const ackPendingDefault = 1_000;
 
+interface Sequences {
+  readonly stream: number;
+  readonly consumer: number;
+}
+
+/** What the server says of the consumer before the first delivery here. */
+export interface BeforeStart {
+  /** How many messages are delivered and not acknowledged. */
+  readonly ackPending: number;
+  /** The sequences of the latest delivery to anyone; null: not known. */
+  readonly latest: Sequences | null;
+}
+
 /**
  * A server up to 2.10.12 (nats-io/nats-server#5305) that has to redeliver a message, but finds only requests of clients that are
  * gone, steps back by one message in the stream, and delivers its latest messages once more with a count of 1. Neither the count
@@ -15,20 +28,25 @@ const ackPendingDefault = 1_000;
 export class Redeliveries {
   /** How many of the next messages that look new may have begun elsewhere. */
   #mayHaveBegun: number;
-  /** The sequences of the latest message in the stream that has been delivered here. */
-  #latest: { readonly stream: number; readonly consumer: number } | null = null;
+  /** The sequences of the latest message in the stream that has been delivered here, or to anyone before the start. */
+  #latest: Sequences | null;
   /** Deliveries here since then that did not advance in the stream. */
   #repeated = 0;
+  /** The consumer's sequence at the last delivery, redelivered or not. */
+  #lastDelivery: number;
 
-  /** @param ackPending how many messages are delivered and not acknowledged; null: not known */
-  constructor(ackPending: number | null) {
-    this.#mayHaveBegun = ackPending ?? ackPendingDefault;
+  /** @param before null: not known */
+  constructor(before: BeforeStart | null) {
+    this.#mayHaveBegun = before?.ackPending ?? ackPendingDefault;
+    this.#latest = before?.latest ?? null;
+    this.#lastDelivery = this.#latest?.consumer ?? 0;
   }
 
   /** Whether the message may have begun before. To be called once for each delivery, in their order. */
   isRedelivered({ redelivered, seq, info }: Pick<NatsDelivery, "redelivered" | "seq" | "info">): boolean {
     const now = { stream: seq, consumer: info.deliverySequence };
-    const isReset = this.#latest !== null && now.consumer <= this.#latest.consumer;
+    const isReset = now.consumer <= this.#lastDelivery;
+    this.#lastDelivery = now.consumer;
     if (isReset) {
       // The server has lost some of what it knew of the consumer, or has a new one of that name.
       this.#mayHaveBegun = Math.max(this.#mayHaveBegun, ackPendingDefault);
@@ -47,13 +65,7 @@ export class Redeliveries {
   }
 
   /** Fewer than there were where the consumer has passed over messages of the stream. */
-  #redeliveredElsewhere({
-    stream,
-    consumer,
-  }: {
-    readonly stream: number;
-    readonly consumer: number;
-  }): number {
+  #redeliveredElsewhere({ stream, consumer }: Sequences): number {
     if (this.#latest === null) return 0;
     const deliveries = consumer - this.#latest.consumer;
     return Math.max(0, deliveries - (stream - this.#latest.stream) - this.#repeated);
