@@ -1,4 +1,5 @@
 /** Look-ups that travel together: each caller gets its own record, as it was after its call began. */
+import { AsyncLocalStorage } from "node:async_hooks";
 import fc from "fast-check";
 import type pg from "pg";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -10,9 +11,11 @@ import { createLatchkey } from "../../packages/latchkey/src/latchkey.ts";
 import { systemPorts } from "../../packages/latchkey/src/ports.ts";
 import type { SqlRow, SqlStatement } from "../../packages/latchkey/src/sql/transaction.ts";
 import { GatheredReads } from "../../packages/latchkey/src/stores/postgres/gathered-reads.ts";
+import { requireRecordOf } from "../../packages/latchkey/src/stores/postgres/rows.ts";
 import { template } from "../../packages/latchkey/src/stores/postgres/template.ts";
 import { keyValues } from "../../packages/latchkey/src/stores/postgres/values.ts";
 import { type PostgresStore, postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
+import { patient } from "../support/patience.ts";
 import { forEachPostgres } from "../support/shared-postgres.ts";
 import { startProxy } from "../support/tcp-proxy.ts";
 import { until } from "../support/until.ts";
@@ -28,12 +31,13 @@ interface SentStatement {
   readonly statement: SqlStatement;
   readonly isMany: boolean;
   readonly keys: readonly RecordKey[];
+  readonly context: unknown;
   answer(rows: readonly SqlRow[]): void;
   fail(error: unknown): void;
 }
 
 /** An executor whose statements the test answers, and a clock whose timers it ends. */
-function setUp() {
+function setUp(context: () => unknown = () => null) {
   const sent: SentStatement[] = [];
   const timers = new Set<() => void>();
   const reads = new GatheredReads({
@@ -43,7 +47,7 @@ function setUp() {
         const isMany = statement.name === statements.readMany.name;
         const [tenant = "", scope = "", key = ""] = statement.values as string[];
         const keys = isMany ? (JSON.parse(tenant) as RecordKey[]) : [{ tenant, scope, key }];
-        sent.push({ statement, isMany, keys, answer: reply.resolve, fail: reply.reject });
+        sent.push({ statement, isMany, keys, context: context(), answer: reply.resolve, fail: reply.reject });
         return reply.promise;
       },
     },
@@ -73,6 +77,32 @@ const namesOf = (sent: readonly SentStatement[]) => sent.map(({ keys }) => keys.
 
 /** As many as are sent by themselves. */
 const singles = ["1", "2", "3", "4"];
+
+describe("the asynchronous context", () => {
+  test("of a batch is that of its first caller, not of a caller who has been answered", async () => {
+    const request = new AsyncLocalStorage<string>();
+    const { sent, read } = setUp(() => request.getStore());
+    for (const name of [...singles, "a", "b"]) void request.run(`request ${name}`, () => read(name));
+    sent[0]?.answer([{ record: "1" }]);
+    await settled();
+    expect(namesOf(sent.slice(4))).toEqual(["a,b"]);
+    expect(sent[4]?.context).toBe("request a");
+  });
+
+  test("of the first caller does not live as long as the load", async () => {
+    const request = new AsyncLocalStorage<string>();
+    const { sent, read } = setUp(() => request.getStore());
+    for (const name of singles) void request.run(`request ${name}`, () => read(name));
+    for (let count = 0; count < 100; count++) {
+      void request.run(`request ${100 + count}`, () => read(`${100 + count}`));
+      const one = sent[count];
+      one?.answer(rowsOf(one));
+      await settled();
+    }
+    expect(namesOf(sent.slice(103))).toEqual(["199"]);
+    expect(sent[103]?.context).toBe("request 199");
+  });
+});
 
 describe("what is sent when", () => {
   test("four look-ups at once; the next ones wait for the first reply and are one statement", async () => {
@@ -169,6 +199,7 @@ describe("what is sent when", () => {
     test.each([
       ["because its connections were lost", lost, false],
       ["late, because the server refuses it,", refused("XX001"), true],
+      ["because of the server's statement_timeout", refused("57014"), true],
     ])("%s is read one by one", async (_what, error, isLate) => {
       const { sent, batch, results, losePatience } = await failing();
       if (isLate) losePatience();
@@ -181,7 +212,6 @@ describe("what is sent when", () => {
     test.each([
       ["no connection", new StoreError("not_sent", {})],
       ["too many connections", new StoreError("not_sent", { cause: refused("53300") })],
-      ["the server's statement_timeout", refused("57014")],
       ["the server's lock_timeout", refused("55P03")],
     ])("because of %s fails all of its callers, none of which waits twice", async (_what, error) => {
       const arranged = await failing();
@@ -195,6 +225,16 @@ describe("what is sent when", () => {
       arranged.batch.fail(lost);
       await expectAllToFail(arranged, lost);
     });
+  });
+
+  test("the record of another key is never given", () => {
+    const asked = { tenant: "t", scope: "s", key: "k" };
+    const own = { ...newLife(newKey(asked)) } as unknown as LatchkeyRecord;
+    expect(() => requireRecordOf(own, asked)).not.toThrow();
+    expect(() => requireRecordOf(null, asked)).not.toThrow();
+    for (const part of ["tenant", "scope", "key"]) {
+      expect(() => requireRecordOf(own, { ...asked, [part]: "other" })).toThrow(StoreError);
+    }
   });
 
   test("whatever rows come back, each caller gets a row of its own key", async () => {
@@ -235,6 +275,37 @@ forEachPostgres((version) => {
     }
     return names;
   }
+
+  test("a key object that its caller uses again for the next look-up", async () => {
+    const pool = openPool(url, { max: 4 });
+    const store = postgresStore({ pool });
+    const lives = Array.from({ length: 12 }, () => newLife(newKey()));
+    for (const life of lives) await writing(store, life);
+    const place = { ...newKey() };
+    const found = lives.map(({ tenant, scope, key }) => store.read(Object.assign(place, { tenant, scope, key })));
+    expect((await Promise.all(found)).map(({ record }) => record?.id)).toEqual(lives.map(({ id }) => id));
+    await pool.end();
+  });
+
+  test("look-ups whose batch reaches statement_timeout are made one by one", async () => {
+    const ownUrl = await migratedDatabase(version);
+    const operator = openPool(ownUrl, { max: 2 });
+    const lives = Array.from({ length: 54 }, () => newLife(newKey()));
+    for (const life of lives) await writing(postgresStore({ pool: operator }), life);
+    // Fifty of them take ten times the limit, and one a fifth of it.
+    const limitMs = Math.round(patient(500));
+    await operator.query(`
+      create function slow(text) returns boolean language sql volatile as
+        $$ select true from pg_sleep(${limitMs / 5_000}) $$;
+      alter table latchkey.records rename to records_intact;
+      create view latchkey.records as select * from latchkey.records_intact where slow(key)`);
+    const pool = openPool(ownUrl, { max: 4, options: `-c statement_timeout=${limitMs}` });
+    const store = postgresStore({ pool });
+    const results = await Promise.allSettled(lives.map((life) => store.read(life)));
+    expect(results.filter(({ status }) => status === "rejected")).toEqual([]);
+    await pool.end();
+    await operator.end();
+  });
 
   test("many look-ups at once return what single ones return, of every state, tenant and scope", async () => {
     const pool = openPool(url, { max: 4 });

@@ -14,6 +14,11 @@ export const lookUpBugs: readonly Bug[] = [
         replace: "return place >= 0;",
       },
       {
+        file: "stores/postgres/store.ts",
+        find: "      requireRecordOf(reading.record, own);\n",
+        replace: "",
+      },
+      {
         file: "stores/postgres/sql/texts.ts",
         find: "limit 1) f on true order by k.place`",
         replace: "limit 1) f on true order by k.place desc`",
@@ -53,6 +58,11 @@ export const lookUpBugs: readonly Bug[] = [
         file: "stores/postgres/sql/texts.ts",
         find: "where r.tenant = k.tenant and r.scope = k.scope and r.key = k.key limit 1) f on true",
         replace: "where r.scope = k.scope and r.key = k.key order by r.tenant desc limit 1) f on true",
+      },
+      {
+        file: "stores/postgres/store.ts",
+        find: "      requireRecordOf(reading.record, own);\n",
+        replace: "",
       },
     ],
     tiers: ["P4"],

@@ -3,6 +3,7 @@
  * come in the meantime are sent as one statement when one of them returns. No look-up joins a statement that has been sent, so
  * that each caller gets what the database held after the call began.
  */
+import { AsyncResource } from "node:async_hooks";
 import type { RecordKey } from "../../engine/record.ts";
 import { StoreError } from "../../errors.ts";
 import type { Clock } from "../../ports.ts";
@@ -23,12 +24,14 @@ const keysMax = 100;
 /** A statement that takes longer, for example on a dead connection, no longer keeps others waiting. */
 const patienceMs = 20;
 
-/** The server's own time limits: a second try would make the caller wait twice as long. */
-const timeLimitStates: ReadonlySet<string> = new Set(["57014", "55P03"]);
+/** The server's limit for a lock: a second try would wait for it as long again. */
+const lockTimeout = "55P03";
 
 interface WaitingRead {
   readonly key: RecordKey;
   readonly single: SqlStatement;
+  /** Carries its caller's asynchronous context. Otherwise it would be sent in that of a caller who has been answered. */
+  readonly caller: AsyncResource;
   readonly result: PromiseWithResolvers<readonly SqlRow[]>;
 }
 
@@ -55,14 +58,15 @@ export class GatheredReads {
    */
   read(key: RecordKey, single: SqlStatement): Promise<readonly SqlRow[]> {
     const result = Promise.withResolvers<readonly SqlRow[]>();
-    this.#waiting.push({ key, single, result });
+    this.#waiting.push({ key, single, caller: new AsyncResource("LatchkeyRead"), result });
     this.#sendWaiting();
     return result.promise;
   }
 
   #sendWaiting(): void {
     while (this.#running < runningMax && this.#waiting.length > 0) {
-      void this.#run(this.#waiting.splice(0, keysMax));
+      const batch = this.#waiting.splice(0, keysMax);
+      void batch[0]?.caller.runInAsyncScope(() => this.#run(batch));
     }
   }
 
@@ -106,9 +110,9 @@ export class GatheredReads {
     }
   }
 
-  async #readSingly({ single, result }: WaitingRead): Promise<void> {
+  async #readSingly({ single, caller, result }: WaitingRead): Promise<void> {
     try {
-      result.resolve(await this.#parts.executor.read(single));
+      result.resolve(await caller.runInAsyncScope(() => this.#parts.executor.read(single)));
     } catch (error) {
       result.reject(error);
     }
@@ -126,12 +130,13 @@ function isOf(row: SqlRow, place: number, { tenant, scope, key }: RecordKey): bo
 }
 
 /**
- * Whether the look-ups of a batch that has failed may succeed by themselves: one row may be damaged, or the pool's next
- * connections were stale. Nobody waits a second time after a time limit, and nothing is sent where no connection can be had.
+ * Whether the look-ups of a batch that has failed may succeed by themselves: one row may be damaged, all rows together may have
+ * taken longer than the server's `statement_timeout`, or the pool's next connections were stale. Nobody waits a second time for a
+ * lock or for a reply that did not come, and nothing is sent where no connection can be had.
  */
 function mayReadSingly(error: unknown, isLate: boolean): boolean {
   if (!(error instanceof StoreError)) return true;
   if (error.certainty === "not_sent") return false;
   const state = sqlStateOf(error.cause);
-  return state === null ? !isLate : !timeLimitStates.has(state);
+  return state === null ? !isLate : state !== lockTimeout;
 }

@@ -4,6 +4,7 @@ import type {
   Fingerprint,
   InProgressRecord,
   LatchkeyRecord,
+  RecordKey,
   RecordState,
 } from "../../engine/record.ts";
 import { StoreError } from "../../errors.ts";
@@ -128,6 +129,12 @@ export function storedRecord<S extends RecordState>(
   const record = recordOf(row);
   if (record !== null && isIn(record, states)) return record;
   throw unexpected("record", row.record);
+}
+
+/** @throws {StoreError} when the record is another key's, whatever brought it here: nothing of it may be shown. */
+export function requireRecordOf(record: LatchkeyRecord | null, { tenant, scope, key }: RecordKey): void {
+  if (record === null || (record.tenant === tenant && record.scope === scope && record.key === key)) return;
+  throw new StoreError("rolled_back", { message: "The database returned the record of another key" });
 }
 
 function isIn<S extends RecordState>(

@@ -39,7 +39,7 @@ import { overviewStatements, readOverview } from "./overview.ts";
 import { phaseStatements } from "./phase-statements.ts";
 import { postgresPhases } from "./phases.ts";
 import { Positions } from "./positions.ts";
-import { begunLife, booleanOf, momentOf, nullableText, numberOf, onlyRow, textOf } from "./rows.ts";
+import { begunLife, booleanOf, momentOf, nullableText, numberOf, onlyRow, requireRecordOf, textOf } from "./rows.ts";
 import { SeenSessions } from "./session-statements.ts";
 import { Settings } from "./settings.ts";
 import { auditLog, postgresSettlement } from "./settlement.ts";
@@ -145,8 +145,11 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): AssembledStore<Tx> {
       return booleanOf(onlyRow(await executor.read(maintenance.isRunning.bind({ lock }))), "running");
     },
     async read(key) {
-      const look = transaction.read.bind(keyValues(key));
-      return confirmation.read(look, reads.read(key, look));
+      const own = keyValues(key);
+      const look = transaction.read.bind(own);
+      const reading = await confirmation.read(look, reads.read(own, look));
+      requireRecordOf(reading.record, own);
+      return reading;
     },
     ...leaseMethods(executor, leaseStatements(names), settings),
     ...postgresDeferred(executor, deferredStatements(names), confirmation, parts.clock),

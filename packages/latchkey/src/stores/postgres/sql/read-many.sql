@@ -15,7 +15,7 @@ left join lateral (
         and l.record_id = r.id and l.token = r.token) end as lease_ends_at
   from latchkey.records r
   cross join lateral (select coalesce(pg_catalog.octet_length(r.answer), 0)
-      + coalesce(pg_catalog.octet_length(r.input), 0) > 65536 as large) s
+      + coalesce(pg_catalog.octet_length(r.input), 0) > 16384 as large) s
   where r.tenant = k.tenant and r.scope = k.scope and r.key = k.key
   limit 1) f on true
 order by k.place;
