@@ -11,7 +11,7 @@ import { createLatchkey } from "../../packages/latchkey/src/latchkey.ts";
 import { systemPorts } from "../../packages/latchkey/src/ports.ts";
 import type { SqlRow, SqlStatement } from "../../packages/latchkey/src/sql/transaction.ts";
 import { GatheredReads } from "../../packages/latchkey/src/stores/postgres/gathered-reads.ts";
-import { requireRecordOf } from "../../packages/latchkey/src/stores/postgres/rows.ts";
+import { readingOf } from "../../packages/latchkey/src/stores/postgres/rows.ts";
 import { template } from "../../packages/latchkey/src/stores/postgres/template.ts";
 import { keyValues } from "../../packages/latchkey/src/stores/postgres/values.ts";
 import { type PostgresStore, postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
@@ -229,11 +229,11 @@ describe("what is sent when", () => {
 
   test("the record of another key is never given", () => {
     const asked = { tenant: "t", scope: "s", key: "k" };
-    const own = { ...newLife(newKey(asked)) } as unknown as LatchkeyRecord;
-    expect(() => requireRecordOf(own, asked)).not.toThrow();
-    expect(() => requireRecordOf(null, asked)).not.toThrow();
+    const own = { record: { ...newLife(newKey(asked)) } as unknown as LatchkeyRecord, now: 0 };
+    expect(readingOf(asked, own)).toBe(own);
+    expect(readingOf(asked, { ...own, record: null }).record).toBe(null);
     for (const part of ["tenant", "scope", "key"]) {
-      expect(() => requireRecordOf(own, { ...asked, [part]: "other" })).toThrow(StoreError);
+      expect(() => readingOf({ ...asked, [part]: "other" }, own)).toThrow(StoreError);
     }
   });
 
@@ -282,7 +282,9 @@ forEachPostgres((version) => {
     const lives = Array.from({ length: 12 }, () => newLife(newKey()));
     for (const life of lives) await writing(store, life);
     const place = { ...newKey() };
-    const found = lives.map(({ tenant, scope, key }) => store.read(Object.assign(place, { tenant, scope, key })));
+    const found = lives.map(({ tenant, scope, key }) =>
+      store.read(Object.assign(place, { tenant, scope, key })),
+    );
     expect((await Promise.all(found)).map(({ record }) => record?.id)).toEqual(lives.map(({ id }) => id));
     await pool.end();
   });

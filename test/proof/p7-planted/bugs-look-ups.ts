@@ -15,8 +15,8 @@ export const lookUpBugs: readonly Bug[] = [
       },
       {
         file: "stores/postgres/store.ts",
-        find: "      requireRecordOf(reading.record, own);\n",
-        replace: "",
+        find: "readingOf(own, await confirmation.read(look, reads.read(own, look)))",
+        replace: "confirmation.read(look, reads.read(own, look))",
       },
       {
         file: "stores/postgres/sql/texts.ts",
@@ -61,8 +61,8 @@ export const lookUpBugs: readonly Bug[] = [
       },
       {
         file: "stores/postgres/store.ts",
-        find: "      requireRecordOf(reading.record, own);\n",
-        replace: "",
+        find: "readingOf(own, await confirmation.read(look, reads.read(own, look)))",
+        replace: "confirmation.read(look, reads.read(own, look))",
       },
     ],
     tiers: ["P4"],

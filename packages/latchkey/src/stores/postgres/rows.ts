@@ -9,7 +9,7 @@ import type {
 } from "../../engine/record.ts";
 import { StoreError } from "../../errors.ts";
 import type { SqlRow } from "../../sql/transaction.ts";
-import type { NewLife } from "../life.ts";
+import type { NewLife, Reading } from "../life.ts";
 import { momentOfBytes, RecordBytes } from "./record-bytes.ts";
 
 export function numberOf(row: SqlRow, column: string): number {
@@ -132,8 +132,10 @@ export function storedRecord<S extends RecordState>(
 }
 
 /** @throws {StoreError} when the record is another key's, whatever brought it here: nothing of it may be shown. */
-export function requireRecordOf(record: LatchkeyRecord | null, { tenant, scope, key }: RecordKey): void {
-  if (record === null || (record.tenant === tenant && record.scope === scope && record.key === key)) return;
+export function readingOf({ tenant, scope, key }: RecordKey, reading: Reading): Reading {
+  const { record } = reading;
+  if (record === null || (record.tenant === tenant && record.scope === scope && record.key === key))
+    return reading;
   throw new StoreError("rolled_back", { message: "The database returned the record of another key" });
 }
 

@@ -39,7 +39,16 @@ import { overviewStatements, readOverview } from "./overview.ts";
 import { phaseStatements } from "./phase-statements.ts";
 import { postgresPhases } from "./phases.ts";
 import { Positions } from "./positions.ts";
-import { begunLife, booleanOf, momentOf, nullableText, numberOf, onlyRow, requireRecordOf, textOf } from "./rows.ts";
+import {
+  begunLife,
+  booleanOf,
+  momentOf,
+  nullableText,
+  numberOf,
+  onlyRow,
+  readingOf,
+  textOf,
+} from "./rows.ts";
 import { SeenSessions } from "./session-statements.ts";
 import { Settings } from "./settings.ts";
 import { auditLog, postgresSettlement } from "./settlement.ts";
@@ -147,9 +156,7 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): AssembledStore<Tx> {
     async read(key) {
       const own = keyValues(key);
       const look = transaction.read.bind(own);
-      const reading = await confirmation.read(look, reads.read(own, look));
-      requireRecordOf(reading.record, own);
-      return reading;
+      return readingOf(own, await confirmation.read(look, reads.read(own, look)));
     },
     ...leaseMethods(executor, leaseStatements(names), settings),
     ...postgresDeferred(executor, deferredStatements(names), confirmation, parts.clock),
