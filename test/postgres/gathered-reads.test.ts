@@ -1,4 +1,4 @@
-/** Look-ups that travel together: each caller gets its own record, as it was after its call began. */
+/** Look-ups that are sent as one statement: each caller gets its own record, as it was after its call began. */
 import { AsyncLocalStorage } from "node:async_hooks";
 import fc from "fast-check";
 import type pg from "pg";
@@ -9,6 +9,7 @@ import { StoreError } from "../../packages/latchkey/src/errors.ts";
 import { createBreaker, guardedStore } from "../../packages/latchkey/src/execution/guards/guarded-store.ts";
 import { createLatchkey } from "../../packages/latchkey/src/latchkey.ts";
 import { systemPorts } from "../../packages/latchkey/src/ports.ts";
+import { PipelineTimeout } from "../../packages/latchkey/src/sql/pg/pipeline.ts";
 import type { SqlRow, SqlStatement } from "../../packages/latchkey/src/sql/transaction.ts";
 import { GatheredReads } from "../../packages/latchkey/src/stores/postgres/gathered-reads.ts";
 import { readingOf } from "../../packages/latchkey/src/stores/postgres/rows.ts";
@@ -40,6 +41,7 @@ interface SentStatement {
 function setUp(context: () => unknown = () => null) {
   const sent: SentStatement[] = [];
   const timers = new Set<() => void>();
+  let broken: Error | null = null;
   const reads = new GatheredReads({
     executor: {
       read(statement) {
@@ -54,6 +56,7 @@ function setUp(context: () => unknown = () => null) {
     readMany: statements.readMany,
     clock: {
       startTimer(_delayMs, task) {
+        if (broken !== null) throw broken;
         timers.add(task);
         return () => timers.delete(task);
       },
@@ -66,7 +69,13 @@ function setUp(context: () => unknown = () => null) {
   const losePatience = () => {
     for (const task of [...timers]) task();
   };
-  return { sent, read, losePatience, timers };
+  const breakClock = (error: Error) => {
+    broken = error;
+    return () => {
+      broken = null;
+    };
+  };
+  return { sent, read, losePatience, timers, breakClock };
 }
 
 const rowsOf = ({ keys }: SentStatement) =>
@@ -198,6 +207,7 @@ describe("what is sent when", () => {
 
     test.each([
       ["because its connections were lost", lost, false],
+      ["late, because its connections were lost,", lost, true],
       ["late, because the server refuses it,", refused("XX001"), true],
       ["because of the server's statement_timeout", refused("57014"), true],
     ])("%s is read one by one", async (_what, error, isLate) => {
@@ -219,12 +229,27 @@ describe("what is sent when", () => {
       await expectAllToFail(arranged, error);
     });
 
-    test("without a reply for long fails all of its callers, none of which waits twice", async () => {
+    test("without a reply fails all of its callers, none of which waits twice", async () => {
       const arranged = await failing();
-      arranged.losePatience();
-      arranged.batch.fail(lost);
-      await expectAllToFail(arranged, lost);
+      const unanswered = new StoreError("rolled_back", { cause: new PipelineTimeout("No answer") });
+      arranged.batch.fail(unanswered);
+      await expectAllToFail(arranged, unanswered);
     });
+  });
+
+  test("look-ups for which the clock starts no timer fail, and later ones are sent", async () => {
+    const { sent, read, timers, breakClock } = setUp();
+    const noTimer = new Error("No timer");
+    const repair = breakClock(noTimer);
+    const errors: unknown[] = [];
+    for (const name of [...singles, "a", "b"]) read(name).catch((error: unknown) => errors.push(error));
+    await settled();
+    expect(errors).toEqual(Array.from({ length: 6 }, () => noTimer));
+    expect(sent).toEqual([]);
+    repair();
+    for (const name of singles) void read(name);
+    expect(namesOf(sent)).toEqual(singles);
+    expect(timers.size).toBe(singles.length);
   });
 
   test("the record of another key is never given", () => {

@@ -102,7 +102,7 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
     },
   );
 
-  test("look-ups that travel together return only what is replicated", async () => {
+  test("look-ups that are sent as one statement return only what is replicated", async () => {
     const lives = Array.from({ length: 7 }, () => newLife(newKey()));
     const many = openPool(primary.url, { max: lives.length });
     const store = postgresStore({ pool: many });

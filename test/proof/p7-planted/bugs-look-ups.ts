@@ -1,4 +1,4 @@
-/** Mistakes in look-ups that travel together. */
+/** Mistakes in look-ups that are sent as one statement. */
 import type { Bug } from "./bug.ts";
 
 const file = "stores/postgres/gathered-reads.ts";

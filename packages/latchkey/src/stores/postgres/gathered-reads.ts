@@ -1,5 +1,5 @@
 /**
- * Look-ups that travel together. A look-up is sent at once while fewer than `runningMax` statements are under way. Those that
+ * Look-ups that are sent as one statement. A look-up is sent at once while fewer than `runningMax` statements are under way. Those that
  * come in the meantime are sent as one statement when one of them returns. No look-up joins a statement that has been sent, so
  * that each caller gets what the database held after the call began.
  */
@@ -7,6 +7,7 @@ import { AsyncResource } from "node:async_hooks";
 import type { RecordKey } from "../../engine/record.ts";
 import { StoreError } from "../../errors.ts";
 import type { Clock } from "../../ports.ts";
+import { PipelineTimeout } from "../../sql/pg/pipeline.ts";
 import { sqlStateOf } from "../../sql/sql-state.ts";
 import type { SqlRow, SqlStatement } from "../../sql/transaction.ts";
 import type { PostgresExecutor } from "./executor.ts";
@@ -72,31 +73,35 @@ export class GatheredReads {
 
   async #run(batch: readonly WaitingRead[]): Promise<void> {
     this.#running += 1;
-    let isLate = false;
+    let isCounted = true;
     const next = () => {
+      if (!isCounted) return;
+      isCounted = false;
       this.#running -= 1;
       this.#sendWaiting();
     };
-    const late = () => {
-      isLate = true;
+    try {
+      // The statement has a time limit of its own, which keeps the process alive.
+      const cancel = this.#parts.clock.startTimer(patienceMs, next, "background");
+      await this.#send(batch);
+      cancel();
+    } catch (error) {
+      // The clock is the application's, and may throw.
+      for (const { result } of batch) result.reject(error);
+    } finally {
       next();
-    };
-    // The statement has a time limit of its own, which keeps the process alive.
-    const cancel = this.#parts.clock.startTimer(patienceMs, late, "background");
-    await this.#send(batch, () => isLate);
-    cancel();
-    if (!isLate) next();
+    }
   }
 
   /** Settles the look-ups of the batch. Never rejects. */
-  async #send(batch: readonly WaitingRead[], isLate: () => boolean): Promise<void> {
+  async #send(batch: readonly WaitingRead[]): Promise<void> {
     const [first] = batch;
     if (batch.length === 1 && first !== undefined) return this.#readSingly(first);
     const { executor, readMany } = this.#parts;
     try {
       this.#answer(batch, await executor.read(readMany.bind({ keys: keysOf(batch) })));
     } catch (error) {
-      if (mayReadSingly(error, isLate())) await Promise.all(batch.map((read) => this.#readSingly(read)));
+      if (mayReadSingly(error)) await Promise.all(batch.map((read) => this.#readSingly(read)));
       else for (const { result } of batch) result.reject(error);
     }
   }
@@ -131,12 +136,12 @@ function isOf(row: SqlRow, place: number, { tenant, scope, key }: RecordKey): bo
 
 /**
  * Whether the look-ups of a batch that has failed may succeed by themselves: one row may be damaged, all rows together may have
- * taken longer than the server's `statement_timeout`, or the pool's next connections were stale. Nobody waits a second time for a
+ * taken longer than the server's `statement_timeout`, or the connections were lost. Nobody waits a second time for a
  * lock or for a reply that did not come, and nothing is sent where no connection can be had.
  */
-function mayReadSingly(error: unknown, isLate: boolean): boolean {
+function mayReadSingly(error: unknown): boolean {
   if (!(error instanceof StoreError)) return true;
-  if (error.certainty === "not_sent") return false;
-  const state = sqlStateOf(error.cause);
-  return state === null ? !isLate : state !== lockTimeout;
+  const { certainty, cause } = error;
+  if (certainty === "not_sent" || cause instanceof PipelineTimeout) return false;
+  return sqlStateOf(cause) !== lockTimeout;
 }
