@@ -105,8 +105,16 @@ export class Lane {
       create table ${schema}.accounts (name text primary key, amount int not null);
       insert into ${schema}.accounts values ('left', 0), ('right', 0);`);
     await this.#setClock(beginMs);
-    // Connections, prepared statements and the lock's secret are there before the first choice.
-    for (const { store } of this.sessions) {
+    await this.#warmUp();
+  }
+
+  /**
+   * Connections, prepared statements and the lock's secret are there before the first choice, also where the run before has
+   * killed a session's connections: a new one would be asked for its settings first.
+   */
+  async #warmUp(): Promise<void> {
+    for (const { store, pool } of this.sessions) {
+      if (pool.totalCount > 0) continue;
       await store.transactions?.run(
         {
           key: { tenant: "t", scope: "warm", key: "up" },
@@ -130,6 +138,7 @@ export class Lane {
     this.#counted = 0;
     this.stage.closed = false;
     await this.#setClock(beginMs);
+    await this.#warmUp();
     for (const { clock, random } of this.sessions) {
       clock.leap();
       random.restart();
