@@ -28,11 +28,11 @@ function listener() {
     waiting.delete(wake);
     assert.ok(received.includes(hint), `the hint "${hint}" must arrive`);
   };
-  return { heard: received, hear: onHint, hears: receives };
+  return { received, onHint, receives };
 }
 
 async function listening(support: HintSupport) {
-  const { hear: onHint, ...rest } = listener();
+  const { onHint, ...rest } = listener();
   return { ...rest, stop: await support.listen(onHint) };
 }
 
@@ -43,9 +43,9 @@ export const hintCases: readonly StoreCase[] = [
       if (store.hints === null || other.hints === null) return;
       const listeners = await Promise.all([store.hints, other.hints].map(listening));
       store.hints.send("effects");
-      await Promise.all(listeners.map(({ hears: receives }) => receives("effects")));
+      await Promise.all(listeners.map(({ receives }) => receives("effects")));
       other.hints.send("pending");
-      await Promise.all(listeners.map(({ hears: receives }) => receives("pending")));
+      await Promise.all(listeners.map(({ receives }) => receives("pending")));
       for (const { stop } of listeners) await stop();
     },
   },
@@ -53,7 +53,7 @@ export const hintCases: readonly StoreCase[] = [
     name: "hints: kinds are kept apart, and many sent at once all arrive",
     async run({ store, other }) {
       if (store.hints === null || other.hints === null) return;
-      const { heard: received, hears: receives, stop } = await listening(other.hints);
+      const { received, receives, stop } = await listening(other.hints);
       store.hints.send("effects");
       await receives("effects");
       assert.ok(!received.includes("pending"), "it was not sent");
@@ -69,8 +69,8 @@ export const hintCases: readonly StoreCase[] = [
       const [left, stayed] = [await listening(store.hints), await listening(other.hints)];
       await left.stop();
       store.hints.send("effects");
-      await stayed.hears("effects");
-      assert.deepEqual(left.heard, []);
+      await stayed.receives("effects");
+      assert.deepEqual(left.received, []);
       await stayed.stop();
     },
   },
@@ -78,7 +78,7 @@ export const hintCases: readonly StoreCase[] = [
     name: "hints: the same function may subscribe twice, each time until it unsubscribes",
     async run({ store }) {
       if (store.hints === null) return;
-      const { hear: onHint, hears: receives } = listener();
+      const { onHint, receives } = listener();
       const stops = [await store.hints.listen(onHint), await store.hints.listen(onHint)];
       await stops[0]?.();
       store.hints.send("pending");
