@@ -64,4 +64,9 @@ export function delivered(effect: OutboxEffect, of: Uint8Array | null = result):
   return { ...claimOf(effect), event: "deliver", result: of, keepMs: 3_600_000 };
 }
 
+/** A delivery of which nothing is kept. */
+export function removed(effect: OutboxEffect): DeliveryEnd {
+  return { ...claimOf(effect), event: "deliver", result, keepMs: 0 };
+}
+
 export const idsOf = (effects: readonly { readonly id: string }[]) => effects.map(({ id }) => id);

@@ -21,6 +21,7 @@ import {
   leaseMs,
   newEffect,
   outboxOf,
+  removed,
   result,
 } from "./outbox-arrange.ts";
 import { begin, completing, isolationLevels, ownerOf, writingPhase } from "./owned.ts";
@@ -68,36 +69,69 @@ describe.each(postgresVersions())("the outbox on PostgreSQL %i", (version) => {
   });
 
   test("every write of a page is on disk before it is acknowledged, where the session has synchronous_commit off", async () => {
-    await enqueuing(store, [newEffect({ index: 0 }), newEffect({ index: 1 }), newEffect({ index: 2 })]);
+    await enqueuing(
+      store,
+      [0, 1, 2, 3].map((index) => newEffect({ index })),
+    );
     await observer.query(`
       create table if not exists public.seen (value text);
       create or replace function public.see() returns trigger language plpgsql as
-        $$ begin insert into public.seen values (new.state || ' ' || current_setting('synchronous_commit')); return null; end $$;
-      create constraint trigger see after update on latchkey.outbox
+        $$ begin insert into public.seen values (coalesce(new.state, 'removed') || ' ' || current_setting('synchronous_commit')); return null; end $$;
+      create constraint trigger see after update or delete on latchkey.outbox
         deferrable initially deferred for each row execute function public.see()`);
     const lax = openPool(url, { max: 4, options: "-c synchronous_commit=off" });
     const laxStore = postgresStore({ pool: lax });
-    const [one, two, three] = await claim(laxStore);
-    if (one === undefined || two === undefined || three === undefined) throw new Error("three are due");
+    const [one, two, three, four] = await claim(laxStore);
+    if (one === undefined || two === undefined || three === undefined || four === undefined)
+      throw new Error("four are due");
     await outboxOf(laxStore).start([one, two, three].map(claimOf), leaseMs);
     await outboxOf(laxStore).end([delivered(one), delivered(two)]);
     await outboxOf(laxStore).end([{ ...claimOf(three), event: "die", errorCode: "test", returned: true }]);
+    await outboxOf(laxStore).end([removed(four)]);
     await laxStore.close();
     await lax.end();
     const { rows } = await observer.query<{ value: string }>("select value from public.seen");
     await observer.query("drop trigger see on latchkey.outbox; drop table public.seen");
     const written = [
-      "claimed",
-      "claimed",
-      "claimed",
-      "claimed",
-      "claimed",
-      "claimed",
+      ...new Array<string>(7).fill("claimed"),
       "delivered",
       "delivered",
       "dead",
+      "removed",
     ];
     expect(rows.map(({ value }) => value)).toEqual(written.map((state) => `${state} on`));
+  });
+
+  test("a delivery of which nothing is kept removes its row, under its claim alone", async () => {
+    await enqueuing(
+      store,
+      [0, 1].map((index) => newEffect({ index })),
+    );
+    const [mine, lost] = await claim(store);
+    if (mine === undefined || lost === undefined) throw new Error("two are due");
+    const others = { ...lost, fence: { ...lost.fence, token: systemPorts.random.token() } };
+    const stale = { ...lost, fence: { ...lost.fence, attempt: lost.fence.attempt + 1 } };
+    expect(await outboxOf(store).end([removed(others)])).toEqual([]);
+    expect(await outboxOf(store).end([removed(stale)])).toEqual([]);
+    expect(await outboxOf(store).end([removed(mine)])).toEqual([mine.id]);
+    expect(await outboxOf(store).end([removed(mine)])).toEqual([]);
+    expect(idsOf(await outboxOf(store).ofRecord(lost.recordId))).toEqual([lost.id]);
+    await outboxOf(store).end([{ ...claimOf(lost), event: "give_back" }]);
+    expect(await outboxOf(store).end([removed(lost)])).toEqual([]);
+    expect(await count()).toBe(1);
+  });
+
+  test("deliveries of which some are kept end together", async () => {
+    await enqueuing(
+      store,
+      [0, 1].map((index) => newEffect({ index })),
+    );
+    const [kept, other] = await claim(store);
+    if (kept === undefined || other === undefined) throw new Error("two are due");
+    const ended = await outboxOf(store).end([delivered(kept), removed(other)]);
+    expect([...ended].sort()).toEqual([kept.id, other.id].sort());
+    expect(await store.clean(10)).toMatchObject({ effects: 1 });
+    expect(idsOf(await outboxOf(store).ofRecord(kept.recordId))).toEqual([kept.id]);
   });
 
   async function count(): Promise<number> {

@@ -152,6 +152,7 @@ const guardedState: Readonly<Record<string, string>> = {
   list_running: "in_progress",
   answer_by_effect: "retryable",
   deliver_effects: "{}",
+  remove_effects: "{}",
 };
 
 const tables = ["records", "leases", "steps", "audit", "outbox", "messages", "early", "facts"];
@@ -234,6 +235,7 @@ const expected: Readonly<Record<string, readonly string[]>> = {
   startEffects: ["outbox_pkey"],
   effectsStarted: ["outbox_pkey"],
   deliverEffects: ["outbox_pkey"],
+  removeEffects: ["outbox_pkey"],
   endEffects: ["outbox_pkey"],
   effectsEnded: ["outbox_pkey"],
   rescueEffects: ["outbox_claimed"],

@@ -156,9 +156,20 @@ export const outboxCleaningCases: readonly StoreCase[] = [
     needs: withTransactions,
     async run(context) {
       const claimed = await claimNew(context);
-      await endOnly(context, { ...claimOf(claimed), event: "deliver", result: null, keepMs: 0 });
+      await endOnly(context, { ...claimOf(claimed), event: "deliver", result: null, keepMs: 1 });
+      await context.advance(10);
       const report = await unchanged(context, keyOf(claimed), "cleaning", () => cleanAll(context));
       assert.deepEqual(report, { ...nothing, effects: 1 });
+    },
+  },
+  {
+    name: "outbox cleaning: with keepMs 0 an effect is gone once it is delivered and cleaning has run",
+    needs: withTransactions,
+    async run(context) {
+      const claimed = await claimNew(context);
+      await endOnly(context, { ...claimOf(claimed), event: "deliver", result: null, keepMs: 0 });
+      await unchanged(context, keyOf(claimed), "cleaning", () => cleanAll(context));
+      assert.deepEqual(await effectsOf(context, claimed.recordId), []);
     },
   },
   {

@@ -27,6 +27,7 @@ test.each([
   [{ deduplication: "none", delivery: { backoffMs: -1 } }, "backoffMs"],
   [{ deduplication: "none", delivery: { backoffMaxMs: 1.5 } }, "backoffMaxMs"],
   [{ deduplication: "none", delivery: { keepMs: Number.NaN } }, "keepMs"],
+  [{ deduplication: "none", delivery: { keepMs: -1 } }, "keepMs"],
   [{ deduplication: "none", delivery: { ordered: 1 } }, "ordered"],
   [{ deduplication: "none", onDelivered: {} }, "onDelivered"],
 ])("refuses %j", (options, message) => {
@@ -53,6 +54,11 @@ test("options have defaults", () => {
     },
     onDelivered: null,
   });
+});
+
+test("nothing of a delivered effect need be kept", () => {
+  const { settings } = defineEffect("e", { deduplication: "none", execute, delivery: { keepMs: 0 } });
+  expect(settings.delivery.keepMs).toBe(0);
 });
 
 test("a predicate that throws or returns a promise proves nothing", () => {

@@ -149,7 +149,7 @@ function checkNumbers<I, R>(
   name: string,
   { dedupeWindowMs, retry, limits, delivery }: EffectSettings<I, R>,
 ): void {
-  const { ordered, ...deliveryNumbers } = delivery;
+  const { ordered, keepMs, ...deliveryNumbers } = delivery;
   if (typeof ordered !== "boolean") throw new TypeError(`Effect ${name}: ordered must be true or false`);
   for (const values of [{ dedupeWindowMs }, retry, limits, deliveryNumbers]) {
     for (const [field, value] of Object.entries(values)) {
@@ -158,6 +158,9 @@ function checkNumbers<I, R>(
         throw new TypeError(`Effect ${name}: ${field} must be a positive whole number (got ${value})`);
       }
     }
+  }
+  if (!Number.isSafeInteger(keepMs) || keepMs < 0) {
+    throw new TypeError(`Effect ${name}: keepMs must be a whole number, 0 or more (got ${keepMs})`);
   }
   if (Math.max(limits.timeoutMs, retry.backoffMs, retry.backoffMaxMs) > timerMaxMs) {
     throw new TypeError(`Effect ${name}: times must be at most ${timerMaxMs} ms`);

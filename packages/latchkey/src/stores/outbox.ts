@@ -107,7 +107,10 @@ export type DeliveryEnd = EffectClaim &
     | {
         readonly event: "deliver";
         readonly result: Uint8Array | null;
-        /** How long the row is kept for inspection. */
+        /**
+         * How long the row is kept for inspection. With 0 the store may remove it in this step; then repeating this end, whose
+         * reply was lost, returns nothing.
+         */
         readonly keepMs: number;
       }
     /** The send returned this result; the delivery goes on under the same claim. */

@@ -9,6 +9,7 @@ import { statement } from "./statement.ts";
 export function effectEndStatements(names: SqlNames) {
   return {
     deliverEffects: statement("deliver_effects", sql.deliverEffects, names),
+    removeEffects: statement("remove_effects", sql.removeEffects, names),
     endEffects: statement("end_effects", sql.endEffects, names),
     effectsEnded: statement("effects_ended", sql.effectsEnded, names),
   };

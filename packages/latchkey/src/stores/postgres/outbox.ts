@@ -2,7 +2,7 @@
 
 import type { Clock } from "../../ports.ts";
 import type { SqlRow, SqlStatement } from "../../sql/transaction.ts";
-import type { DeadDecision, DeadNote, EffectFilter, OutboxSupport } from "../outbox.ts";
+import type { DeadDecision, DeadNote, DeliveryEnd, EffectFilter, OutboxSupport } from "../outbox.ts";
 import type { Confirmation } from "./confirm.ts";
 import { EffectClaims } from "./effect-claims.ts";
 import { EffectRescues } from "./effect-rescues.ts";
@@ -49,9 +49,7 @@ export function postgresOutbox(
 
     end: (ends) =>
       someOf(ends, async (some) => {
-        const write = areDeliveries(some)
-          ? statements.deliverEffects.bind(deliveryLists(some))
-          : statements.endEffects.bind({ ends: endsList(some) });
+        const write = endingOf(statements, some);
         const repeated = () => statements.effectsEnded.bind({ ends: endsList(some) });
         const done = await guarded(some.length, write, repeated);
         if (some.some(({ event }) => event !== "deliver" && event !== "keep_result")) claims.startOver();
@@ -104,6 +102,13 @@ export function postgresOutbox(
       return confirmation.isDone(statements.effectDecided.bind(values));
     },
   };
+}
+
+function endingOf(statements: Statements, ends: readonly DeliveryEnd[]): SqlStatement {
+  if (!areDeliveries(ends)) return statements.endEffects.bind({ ends: endsList(ends) });
+  const lists = deliveryLists(ends);
+  const kept = ends.some(({ keepMs }) => keepMs > 0);
+  return kept ? statements.deliverEffects.bind(lists) : statements.removeEffects.bind(lists);
 }
 
 function idOf(row: SqlRow): string {

@@ -1,6 +1,7 @@
 -- The most frequent case of `end`, for a third less: lists with values of one kind, and nothing to choose.
 -- The column `claimed_at` means the same as `state = 'claimed'`, but keeps the planner on the primary key: the index of
--- claimed rows may be full of dead ones.
+-- claimed rows may be full of dead ones. A plain `is not null` would not: where the statistics are of a moment without
+-- claims, the planner expects no row and reads the whole table for each end.
 with t as materialized (select pg_catalog.clock_timestamp() as at),
 o as (
   update latchkey.outbox o
@@ -10,7 +11,8 @@ o as (
     expires_at = t.at + c.keep_ms * interval '1 millisecond'
   from unnest(:'ids'::text::uuid[], :'attempts'::text::int[], :'tokens'::text::uuid[],
       :'results'::text::text[], :'keeps_ms'::text::float8[]) as c(id, attempt, token, result, keep_ms), t
-  where o.id = c.id and o.attempt = c.attempt and o.token = c.token and o.claimed_at is not null
+  where o.id = c.id and o.attempt = c.attempt and o.token = c.token
+    and coalesce(o.claimed_at, '-infinity') > '-infinity'
   returning o.id)
 select o.id::text as id,
   (select case when pg_catalog.current_setting('client_min_messages') not in ('notice', 'warning') then

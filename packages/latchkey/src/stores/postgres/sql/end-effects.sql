@@ -2,7 +2,8 @@
 -- leaves the columns of a claim only to `keep_result`.
 -- It was started under this claim, and nothing was sent. A start does not change an earlier doubt.
 -- The column `claimed_at` means the same as `state = 'claimed'`, but keeps the planner on the primary key: the index of
--- claimed rows may be full of dead ones.
+-- claimed rows may be full of dead ones. A plain `is not null` would not: where the statistics are of a moment without
+-- claims, the planner expects no row and reads the whole table for each end.
 with t as materialized (select pg_catalog.clock_timestamp() as at),
 o as (
   update latchkey.outbox o
@@ -27,7 +28,8 @@ o as (
   from pg_catalog.jsonb_to_recordset(:'ends'::text::jsonb) as c(id uuid, attempt int, token uuid, event text,
       result text, keep_ms float8, error_code text, after_ms float8, doubtful boolean, returned boolean,
       downstream_key text, unsent boolean), t
-  where o.id = c.id and o.attempt = c.attempt and o.token = c.token and o.claimed_at is not null
+  where o.id = c.id and o.attempt = c.attempt and o.token = c.token
+    and coalesce(o.claimed_at, '-infinity') > '-infinity'
     and (c.event <> 'give_back' or c.unsent or o.started_at is null)
   returning o.id)
 select o.id::text as id,
