@@ -92,13 +92,7 @@ describe.each(postgresVersions())("the outbox on PostgreSQL %i", (version) => {
     await lax.end();
     const { rows } = await observer.query<{ value: string }>("select value from public.seen");
     await observer.query("drop trigger see on latchkey.outbox; drop table public.seen");
-    const written = [
-      ...new Array<string>(7).fill("claimed"),
-      "delivered",
-      "delivered",
-      "dead",
-      "removed",
-    ];
+    const written = [...new Array<string>(7).fill("claimed"), "delivered", "delivered", "dead", "removed"];
     expect(rows.map(({ value }) => value)).toEqual(written.map((state) => `${state} on`));
   });
 
