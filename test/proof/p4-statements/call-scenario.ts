@@ -108,8 +108,8 @@ export class Script {
       actors: this.#actors,
       moments: this.#moments,
       check: async (seen) => {
-        const threw = this.#calls.made.flatMap(({ name, told }) =>
-          told?.kind === "threw" ? [`${name} threw ${told.text}`] : [],
+        const threw = this.#calls.made.flatMap(({ name, result }) =>
+          result?.kind === "threw" ? [`${name} threw ${result.text}`] : [],
         );
         const history = {
           beginMs,

@@ -3,6 +3,7 @@ import { StoreError } from "../../../packages/latchkey/src/errors.ts";
 import type { Owner } from "../../../packages/latchkey/src/stores/journal.ts";
 import type { MemoryTransaction } from "../../../packages/latchkey/src/stores/memory.ts";
 import type { Store } from "../../../packages/latchkey/src/stores/store.ts";
+import { rowInsert } from "./handler-texts.ts";
 import type { Session, Tx, World } from "./scenario.ts";
 
 /** A store of any kind, and how a handler writes its business row there. */
@@ -25,7 +26,7 @@ export interface AnyStore {
 export type Rule = "exact" | "may_miss" | "sweep" | { readonly outlasts: Owner };
 
 export type CallResult =
-  | { readonly kind: "said"; readonly text: string; readonly missed: boolean }
+  | { readonly kind: "returned"; readonly text: string; readonly missed: boolean }
   | { readonly kind: "failed"; readonly certainty: StoreError["certainty"] }
   | { readonly kind: "threw"; readonly text: string };
 
@@ -36,8 +37,8 @@ export interface Call {
   readonly invoked: number;
   /** Infinity: what it does may happen at any time to come. */
   returned: number;
-  told: CallResult | null;
-  /** What a later call has said for certain about one in doubt: whether it took effect. */
+  result: CallResult | null;
+  /** What a later call has found out about one in doubt: whether it took effect. */
   took: boolean | null;
 }
 
@@ -58,11 +59,12 @@ export class Calls {
   ): Promise<T | null> {
     const world = this.#world;
     const returned = Number.POSITIVE_INFINITY;
-    const call: Call = { name, rule, make, invoked: world.next(), returned, told: null, took: null };
+    const call: Call = { name, rule, make, invoked: world.next(), returned, result: null, took: null };
     this.made.push(call);
-    const { told, value } = await observe(() => make(onPostgres(session, world)));
-    call.told = told;
-    const isDoubtful = told.kind === "failed" ? told.certainty === "in_doubt" : hasKind(value, "in_doubt");
+    const { result, value } = await observe(() => make(onPostgres(session, world)));
+    call.result = result;
+    const isDoubtful =
+      result.kind === "failed" ? result.certainty === "in_doubt" : hasKind(value, "in_doubt");
     if (!isDoubtful) call.returned = world.next();
     return value;
   }
@@ -84,7 +86,7 @@ export class Calls {
       make: async ({ store }) => (store as PassingStore).pass?.(ms),
       invoked,
       returned: world.next(),
-      told: said(undefined),
+      result: resultOf(undefined),
       took: null,
     });
   }
@@ -97,7 +99,7 @@ function onPostgres({ store }: Session, { business }: World): AnyStore {
   return {
     store,
     async write(tx, { key, life, by }) {
-      await (tx as Tx).query(`insert into ${business} (key, life, by) values ($1, $2, $3)`, [key, life, by]);
+      await (tx as Tx).query(rowInsert(business), [key, life, by]);
     },
   };
 }
@@ -109,17 +111,17 @@ export const onMemory = (store: Store<unknown>): AnyStore => ({
   },
 });
 
-/** What somebody who makes this call is told. */
+/** The result of a call, in a form that can be compared. */
 export async function observe<T>(
   make: () => Promise<T>,
-): Promise<{ readonly told: CallResult; readonly value: T | null }> {
+): Promise<{ readonly result: CallResult; readonly value: T | null }> {
   try {
     const value = await make();
-    return { told: said(value), value };
+    return { result: resultOf(value), value };
   } catch (error) {
     const certainty = certaintyOf(error);
-    if (certainty !== null) return { told: { kind: "failed", certainty }, value: null };
-    return { told: { kind: "threw", text: String(error) }, value: null };
+    if (certainty !== null) return { result: { kind: "failed", certainty }, value: null };
+    return { result: { kind: "threw", text: String(error) }, value: null };
   }
 }
 
@@ -132,8 +134,8 @@ function certaintyOf(error: unknown): StoreError["certainty"] | null {
     : null;
 }
 
-function said(value: unknown): CallResult {
-  return { kind: "said", text: textOf(value), missed: isMiss(value) };
+function resultOf(value: unknown): CallResult {
+  return { kind: "returned", text: textOf(value), missed: isMiss(value) };
 }
 
 function isMiss(value: unknown): boolean {

@@ -32,6 +32,8 @@ export class DepthFirst implements Chooser {
   #at = 0;
   /** How often a repetition met other options than the first time. */
   diverged = 0;
+  /** Where that was last. */
+  lastDivergence: { readonly before: readonly string[]; readonly now: readonly string[] } | null = null;
   done = false;
 
   constructor(from: Path | null = null) {
@@ -44,6 +46,7 @@ export class DepthFirst implements Chooser {
     const known = fork !== undefined && fork.labels.join("\n") === labels.join("\n");
     if (fork !== undefined && !known) {
       this.diverged += 1;
+      this.lastDivergence = { before: fork.labels, now: labels };
       this.#forks.length = this.#at;
     }
     const here = known ? fork : { labels, index: 0 };

@@ -6,7 +6,7 @@ import { Socket } from "node:net";
 import { type CutFlight, cut, type Part, type Planted } from "./parts.ts";
 import { backendOf, Frames, type Message, sqlStateOfError, statusOf } from "./wire.ts";
 
-/** Who hears what happens on the sockets, and decides what is held. */
+/** Is notified of what happens on the sockets, and decides what is held. */
 export interface Gate {
   readonly closed: boolean;
   readonly rewrite: Planted | undefined;
@@ -27,7 +27,7 @@ export interface Flight extends CutFlight {
   next: number;
   /** What is on its way or waits in the server: answers that are still to come. */
   awaiting: { executes: number; isLast: boolean } | null;
-  fate: FlightEnd;
+  outcome: FlightEnd;
   /** Ends the client's patience with it. */
   readonly giveUp: (() => void) | null;
 }
@@ -40,7 +40,7 @@ export class Wire {
   flight: Flight | null = null;
   /** Known to wait for a lock of another session, as of the last look. */
   blocked = false;
-  /** Its backend was told to end. */
+  /** Its backend was asked to end. */
   dying = false;
   #ready = false;
   #closed = false;
@@ -74,13 +74,13 @@ export class Wire {
     Object.defineProperty(socket, "write", { get: () => gated, set: () => {} });
     socket.destroy = ((error?: Error) => {
       // The client has given up: what it has sent is the network's now.
-      if (this.flight?.fate === "orphan") return socket;
+      if (this.flight?.outcome === "orphan") return socket;
       return destroy(error);
     }) as Socket["destroy"];
     socket.emit = ((event: string, ...args: unknown[]) => {
       if (event === "data" && !this.#receive(args[0] as Buffer)) return true;
       // The server has gone: nothing of it is left to arrive.
-      if (event === "end" && this.flight?.fate === "orphan") this.flight = null;
+      if (event === "end" && this.flight?.outcome === "orphan") this.flight = null;
       const wasEmitted = Reflect.apply(emit, undefined, [event, ...args]) as boolean;
       if (event === "close") this.#leave();
       if (event === "data") this.#gate.noted();
@@ -132,7 +132,7 @@ export class Wire {
       if (message.type !== "S" && message.type !== "Q") continue;
       const flight = cut(this.#collected, this.#inTransaction, this.#gate.rewrite);
       this.#collected = [];
-      this.flight = { ...flight, next: 0, awaiting: null, fate: "plain", giveUp: this.#patience() };
+      this.flight = { ...flight, next: 0, awaiting: null, outcome: "plain", giveUp: this.#patience() };
       if (this.#gate.closed) this.#gate.arrived(this);
       else this.#deliverAll();
     }
@@ -148,9 +148,9 @@ export class Wire {
     this.#write(Buffer.concat(rest.map(({ bytes }) => bytes)));
   }
 
-  /** False: the client must not hear it. */
+  /** False: the client must not get it. */
   #receive(chunk: Buffer): boolean {
-    const lost = this.flight !== null && this.flight.fate !== "plain";
+    const lost = this.flight !== null && this.flight.outcome !== "plain";
     const messages = this.#incoming.push(chunk);
     for (const message of messages) this.#understand(message);
     if (lost) this.#gate.noted();
@@ -195,10 +195,10 @@ export class Wire {
   }
 
   #over(): void {
-    const fate = this.flight?.fate;
+    const outcome = this.flight?.outcome;
     this.flight = null;
     this.blocked = false;
-    if (fate === "reply_lost" || fate === "orphan") this.#destroy();
+    if (outcome === "reply_lost" || outcome === "orphan") this.#destroy();
   }
 
   #leave(): void {

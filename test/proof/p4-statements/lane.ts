@@ -1,11 +1,14 @@
 /** One schema of a server with its sessions: interleavings go through it one after the other. */
 import pg from "pg";
 import { createLatchkey, type Latchkey } from "../../../packages/latchkey/src/latchkey.ts";
+import type { PgClient } from "../../../packages/latchkey/src/sql/pg/client.ts";
+import { stateOf } from "../../../packages/latchkey/src/sql/pg/connection-state.ts";
 import type { IsolationLevel } from "../../../packages/latchkey/src/sql/transaction.ts";
 import { migratePostgres, postgresStore } from "../../../packages/latchkey/src/stores/postgres.ts";
 import type { PrivatePostgres } from "../../support/private-postgres.ts";
 import { wholeShapes } from "../../support/whole-shapes.ts";
 import { Wire } from "./gated-socket.ts";
+import { messageInsert, rowInsert } from "./handler-texts.ts";
 import type { Rewrite } from "./parts.ts";
 import { CountedRandom, ProcessClock, patienceMs } from "./process-ports.ts";
 import type { Session, Tx, World } from "./scenario.ts";
@@ -16,6 +19,9 @@ import { Tally } from "./tally.ts";
 const sessionsMax = 4;
 /** Heartbeats keep one, and a handler may use another; the fourth is for what comes after a lost one. */
 const connectionsMax = 4;
+/** As in `statement-names.ts`. */
+const sendsUntilNamed = 5;
+const warmUpKey = { tenant: "t", scope: "warm", key: "up" };
 /** When the store's clock begins, in every interleaving. */
 const beginMs = Date.UTC(2026, 0, 1);
 /** Dead rows are in the way of every statement, so the tables are made anew from time to time. */
@@ -105,26 +111,40 @@ export class Lane {
       create table ${schema}.accounts (name text primary key, amount int not null);
       insert into ${schema}.accounts values ('left', 0), ('right', 0);`);
     await this.#setClock(beginMs);
-    await this.#warmUp();
+    for (const session of this.sessions) await this.#nameHandlersStatements(session);
+  }
+
+  /** The pool remembers for good that a handler's statement has been sent often enough to be sent under a name. */
+  async #nameHandlersStatements({ store }: Session): Promise<void> {
+    const business = `${this.schema}.business`;
+    const request = { key: warmUpKey, isolation: null, idleLimitMs: 1_000, savepoint: false };
+    for (let sent = 0; sent < sendsUntilNamed; sent++) {
+      await store.transactions?.run(request, async ({ tx }) => {
+        await tx.query(rowInsert(business), ["", "", ""]);
+        await tx.query(messageInsert(business), ["", ""]);
+        return { end: "rollback", value: null };
+      });
+    }
   }
 
   /**
-   * Connections, prepared statements and the lock's secret are there before the first choice, also where the run before has
-   * killed a session's connections: a new one would be asked for its settings first.
+   * What statements a call sends also depends on what came before it: on how many idle connections there are, and on whether
+   * the isolation level of their sessions is known. So both are the same before each interleaving.
    */
   async #warmUp(): Promise<void> {
-    for (const { store, pool } of this.sessions) {
-      if (pool.totalCount > 0) continue;
-      await store.transactions?.run(
-        {
-          key: { tenant: "t", scope: "warm", key: "up" },
-          isolation: null,
-          idleLimitMs: 1_000,
-          savepoint: false,
-        },
-        async () => ({ end: "rollback", value: null }),
-      );
-    }
+    await Promise.all(
+      this.sessions.map(async ({ pool, store }) => {
+        const clients = await Promise.all(Array.from({ length: connectionsMax }, () => pool.connect()));
+        for (const [index, client] of clients.entries()) {
+          if (knowsItsIsolation(client)) continue;
+          // The look-up gets this connection, because no other is free.
+          client.release();
+          await store.read(warmUpKey);
+          clients[index] = await pool.connect();
+        }
+        for (const client of clients) client.release();
+      }),
+    );
   }
 
   async #setClock(ms: number): Promise<void> {
@@ -213,6 +233,11 @@ export class Lane {
     }
     await this.#observer.end();
   }
+}
+
+function knowsItsIsolation(client: pg.PoolClient): boolean {
+  const { connection } = client as unknown as PgClient;
+  return connection !== undefined && stateOf(connection).isolation !== null;
 }
 
 function latchkeyOf({ store, clock, random }: Session, tally: Tally): Latchkey<Tx> {

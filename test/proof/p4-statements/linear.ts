@@ -1,5 +1,5 @@
 /**
- * Whether one order of the calls explains what everybody was told and what is left: the memory store, which makes one call
+ * Whether one order of the calls explains all results and what is left: the memory store, which makes one call
  * after the other, is the model. A call takes effect between its beginning and its end; one that is in doubt later, or never.
  */
 import { sameFence } from "../../../packages/latchkey/src/engine/record.ts";
@@ -34,8 +34,8 @@ export async function unexplained(history: History, seen: Seen): Promise<string 
   const end = summaryOfSeen(seen, history.endMs);
   const search = new Search(history, end);
   if (await search.from([])) return null;
-  const told = history.calls.map(({ name, told: answer }) => `${name}: ${wordsOf(answer)}`);
-  return `I14: no order of the calls explains the answers and the end\n    ${told.join("\n    ")}\n    end: ${end}`;
+  const results = history.calls.map(({ name, result }) => `${name}: ${wordsOf(result)}`);
+  return `I14: no order of the calls explains the answers and the end\n    ${results.join("\n    ")}\n    end: ${end}`;
 }
 
 class Search {
@@ -68,20 +68,20 @@ class Search {
   }
 
   #ways(call: Call): readonly boolean[] {
-    const { told, took } = call;
+    const { result, took } = call;
     if (took !== null) return [took];
-    if (told === null) return [true, false];
-    switch (told.kind) {
+    if (result === null) return [true, false];
+    switch (result.kind) {
       case "failed":
-        return told.certainty === "in_doubt" ? [true, false] : [false];
+        return result.certainty === "in_doubt" ? [true, false] : [false];
       case "threw":
         return [true];
-      case "said":
-        if (isInDoubt(told)) return [true, false];
+      case "returned":
+        if (isInDoubt(result)) return [true, false];
         if (call.rule === "sweep") return [true, false];
-        return told.missed && call.rule === "may_miss" && this.#overlaps(call) ? [true, false] : [true];
+        return result.missed && call.rule === "may_miss" && this.#overlaps(call) ? [true, false] : [true];
       default:
-        return told satisfies never;
+        return result satisfies never;
     }
   }
 
@@ -91,15 +91,15 @@ class Search {
     );
   }
 
-  /** Makes them all on a new model. False: somebody would have been told something else. */
+  /** Makes them all on a new model. False: a call would have had another result. */
   async #holds(placed: readonly Placed[], isEnd: boolean): Promise<boolean> {
     const { beginMs, before, watched } = this.#history;
     const on = model(beginMs);
     for (const { make } of before) await observe(() => make(on));
     for (const { call, took } of placed) {
       if (!took) continue;
-      const { told } = await observe(() => call.make(on));
-      if (!isSame(call, told) && !(await outlasts(call, told, on))) return false;
+      const { result } = await observe(() => call.make(on));
+      if (!isSame(call, result) && !(await outlasts(call, result, on))) return false;
     }
     return !isEnd || (await summaryOfModel(on.store, watched)) === this.#end;
   }
@@ -115,32 +115,32 @@ function model(beginMs: number): AnyStore {
   return onMemory(store);
 }
 
-function isSame({ rule, told, took }: Call, model: CallResult): boolean {
-  if (rule === "sweep" || told === null || told.kind === "failed") return true;
+function isSame({ rule, result, took }: Call, model: CallResult): boolean {
+  if (rule === "sweep" || result === null || result.kind === "failed") return true;
   // One that is known to have happened must have been able to.
-  if (isInDoubt(told))
-    return took !== true || (model.kind === "said" && model.text.includes('"kind":"committed"'));
-  if (told.kind === "threw") return model.kind === "threw";
-  return model.kind === "said" && model.text === told.text;
+  if (isInDoubt(result))
+    return took !== true || (model.kind === "returned" && model.text.includes('"kind":"committed"'));
+  if (result.kind === "threw") return model.kind === "threw";
+  return model.kind === "returned" && model.text === result.text;
 }
 
-/** Whether it was told that a lease goes on of which the model says that its own attempt has ended it. */
-async function outlasts({ rule, told }: Call, model: CallResult, { store }: AnyStore): Promise<boolean> {
-  if (typeof rule === "string" || !isSaid(told, "true") || !isSaid(model, "false")) return false;
+/** Whether its result is that a lease goes on of which the model says that its own attempt has ended it. */
+async function outlasts({ rule, result }: Call, model: CallResult, { store }: AnyStore): Promise<boolean> {
+  if (typeof rule === "string" || !hasReturned(result, "true") || !hasReturned(model, "false")) return false;
   const { key, id, fence } = rule.outlasts;
   const { record } = await store.read(key);
   return record?.state === "completed" && record.id === id && sameFence(record.fence, fence);
 }
 
-function isSaid(told: CallResult | null, text: string): boolean {
-  return told?.kind === "said" && told.text === text;
+function hasReturned(result: CallResult | null, text: string): boolean {
+  return result?.kind === "returned" && result.text === text;
 }
 
-function isInDoubt(told: CallResult): boolean {
-  return told.kind === "said" && told.text.includes('"kind":"in_doubt"');
+function isInDoubt(result: CallResult): boolean {
+  return result.kind === "returned" && result.text.includes('"kind":"in_doubt"');
 }
 
-function wordsOf(told: CallResult | null): string {
-  if (told === null) return "never told";
-  return told.kind === "failed" ? `failed, ${told.certainty}` : told.text;
+function wordsOf(result: CallResult | null): string {
+  if (result === null) return "no result";
+  return result.kind === "failed" ? `failed, ${result.certainty}` : result.text;
 }

@@ -7,6 +7,7 @@ import {
   type MessageHandler,
 } from "../../../packages/latchkey/src/messages/inbox.ts";
 import type { PostgresStore } from "../../../packages/latchkey/src/stores/postgres.ts";
+import { messageInsert } from "./handler-texts.ts";
 import type { Actor, Cast, Session, Tx, World } from "./scenario.ts";
 import type { Seen } from "./seen.ts";
 
@@ -36,11 +37,6 @@ export interface Mail {
 export function rowText({ world, key, life }: Run, by: string): string {
   return `insert into ${world.business} (key, life, by) values ('${key}', '${life}', '${by}')`;
 }
-
-/** A row tells whether a setting of another message was in force when it was written. */
-const insert = (business: string) =>
-  `insert into ${business} (key, life, by)
-    select $1::text, $2::text, 'its handler' || coalesce(pg_catalog.current_setting('p4.setting', true), '')`;
 
 export const writes: Handler = (run) => run.write();
 
@@ -124,7 +120,7 @@ export class Mailbox {
     const world = this.#world;
     const handler: MessageHandler<Tx, "transaction", Input> = async ({ tx, attempt, input: { key } }) => {
       const { id: life } = attempt;
-      const write = () => tx.query(insert(world.business), [key, life]);
+      const write = () => tx.query(messageInsert(world.business), [key, life]);
       const mail = Object.entries(this.#mails).find(([name]) => this.keyOf(name) === key);
       await mail?.[1].handler({ tx, world, key, life, write });
     };

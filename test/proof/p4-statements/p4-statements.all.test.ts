@@ -7,13 +7,13 @@ const seed = 0x5eed_0004n;
 
 test.runIf(installedVersions().length > 0)("a sample of each scenario", async () => {
   const until = Number.POSITIVE_INFINITY;
-  const said: string[] = [];
+  const lines: string[] = [];
   const result = await tier.run({
     volume: "small",
     untilMs: until,
     seed,
     resume: null,
-    say: (line) => said.push(line),
+    say: (line) => lines.push(line),
   });
   expect(result.covered.map(({ complete }) => complete)).toEqual([true, true]);
   expect(result.resume).toBeNull();

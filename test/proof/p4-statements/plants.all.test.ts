@@ -4,11 +4,11 @@ import { installedVersions } from "../../support/postgres-binaries.ts";
 import type { PrivatePostgres } from "../../support/private-postgres.ts";
 import { sample } from "../../support/thorough.ts";
 import { drawFrom } from "../harness/seeded.ts";
-import { Drawn, Given } from "./choosers.ts";
+import { DepthFirst, Drawn, Given } from "./choosers.ts";
 import { Lane } from "./lane.ts";
 import { plants } from "./plants.ts";
 import { play } from "./play.ts";
-import { faultKinds } from "./scenario.ts";
+import { everyIsolation, faultKinds } from "./scenario.ts";
 import { scenarioNamed, scenarios } from "./scenarios.ts";
 import { findPlant, laneOf, startServer } from "./work.ts";
 
@@ -31,6 +31,17 @@ describe.runIf(versions.length > 0)("interleavings of statements", () => {
       const second = await play(lane, scenario, new Given(first.picks), faultKinds);
       expect(second).toEqual(first);
       expect(first.broken).toEqual([]);
+      await lane.close();
+    });
+
+    test.each(everyIsolation)("an interleaving leaves nothing to the next one, at %s", async (isolation) => {
+      const lane = await Lane.open({ server, number: 50 + everyIsolation.indexOf(isolation), isolation });
+      const chooser = new DepthFirst();
+      while (!chooser.done) {
+        await play(lane, scenarioNamed("late-commit"), chooser, faultKinds);
+        expect(chooser.lastDivergence).toBeNull();
+        chooser.advance();
+      }
       await lane.close();
     });
 

@@ -143,7 +143,7 @@ class Play {
   #movesOf(wire: Wire): readonly Choice[] {
     const { held, session, flight } = wire;
     if (held === null) return [];
-    if (flight?.fate !== "orphan") {
+    if (flight?.outcome !== "orphan") {
       return [{ label: `${session} ${held.label}`, kind: "move", session, act: () => wire.deliver() }];
     }
     const label = `network: ${session} ${held.label}`;
@@ -193,14 +193,14 @@ class Play {
 }
 
 function loseReply(wire: Wire): void {
-  if (wire.flight !== null) wire.flight.fate = "reply_lost";
+  if (wire.flight !== null) wire.flight.outcome = "reply_lost";
   wire.deliver();
 }
 
 /** The client has no more patience; what it has sent is under way. */
 function comeLate({ flight }: Wire): void {
   if (flight === null) return;
-  flight.fate = "orphan";
+  flight.outcome = "orphan";
   flight.giveUp?.();
 }
 

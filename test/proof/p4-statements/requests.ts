@@ -6,12 +6,13 @@ import type { RunResult } from "../../../packages/latchkey/src/execution/run-fun
 import { decodeAnswer } from "../../../packages/latchkey/src/operations/answer.ts";
 import type { HandlerContext } from "../../../packages/latchkey/src/operations/attempt.ts";
 import type { OperationOptions } from "../../../packages/latchkey/src/operations/operation.ts";
+import { rowInsert } from "./handler-texts.ts";
 import type { Actor, Session, Tx, World } from "./scenario.ts";
 import type { RecordRow, Seen } from "./seen.ts";
 
 export type Answered = RunResult<unknown> | { readonly kind: "threw"; readonly what: string };
 
-/** One request, and what its caller was told. */
+/** One request, and the reply to its caller. */
 export interface Request extends Actor {
   readonly key: string;
   readonly input: unknown;
@@ -45,8 +46,7 @@ export function transactionRequest(world: World, session: Session, asking: Askin
   });
   const work = async ({ tx, attempt }: HandlerContext<Tx, "transaction">) => {
     if (asking.work === undefined) {
-      const text = `insert into ${world.business} (key, life, by) values ($1, $2, $3)`;
-      await tx.query(text, [key, attempt.id, name]);
+      await tx.query(rowInsert(world.business), [key, attempt.id, name]);
     } else await asking.work(tx, attempt.id);
     if (asking.enqueues === true) attempt.enqueue(effect, { to: name });
     return { by: name, life: attempt.id };
@@ -111,16 +111,16 @@ function brokenAnswer(
   if (answered === null) return [`L1: ${request.name} was never answered`];
   const broken: string[] = [];
   if (rowBy === request.name && saysNothingHappened(answered)) {
-    broken.push(`I8: ${request.name} was told ${wordsOf(answered)}, and its row is there`);
+    broken.push(`I8: ${request.name} got ${wordsOf(answered)}, and its row is there`);
   }
   if (answered.kind !== "executed" && answered.kind !== "replay") return broken;
-  const told = JSON.stringify(answered.value);
+  const replied = JSON.stringify(answered.value);
   if (record?.state !== "completed" || record.id !== answered.recordId) {
     broken.push(
-      `I15: ${request.name} was told ${answered.kind}, and its record is ${record?.state ?? "not there"}`,
+      `I15: ${request.name} got ${answered.kind}, and its record is ${record?.state ?? "not there"}`,
     );
-  } else if (told !== storedValue(record)) {
-    broken.push(`I3: ${request.name} was told ${told}, and ${storedValue(record)} is stored`);
+  } else if (replied !== storedValue(record)) {
+    broken.push(`I3: ${request.name} got ${replied}, and ${storedValue(record)} is stored`);
   }
   const by = (answered.value as { readonly by?: string }).by;
   if (answered.kind === "executed" && by !== request.name) broken.push("I4: another's result as its own");

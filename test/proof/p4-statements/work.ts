@@ -163,7 +163,9 @@ export class Work {
     let count = before?.count ?? 0;
     while (!chooser.done && !this.#isOver) {
       if (chooser.diverged > divergedMax)
-        throw new Error(`${name} cannot be repeated: not every one can be run`);
+        throw new Error(
+          `${name} cannot be repeated, so not every one can be run: ${JSON.stringify(chooser.lastDivergence)}`,
+        );
       await this.#play(lane, scenarioNamed(whole.scenario), chooser, whole.faults, this.#plan.seed);
       count += 1;
       chooser.advance();

@@ -50,14 +50,12 @@ function brokenCallers(callers: readonly Caller[], seen: Seen): readonly string[
     if (answered.kind !== "executed" && answered.kind !== "replay") return [];
     const record = seen.records.find(({ id }) => id === answered.recordId);
     if (record?.state !== "completed") {
-      return [
-        `I15: ${one.name} was told ${answered.kind}, and its record is ${record?.state ?? "not there"}`,
-      ];
+      return [`I15: ${one.name} got ${answered.kind}, and its record is ${record?.state ?? "not there"}`];
     }
-    const told = JSON.stringify(answered.value);
-    return told === storedValue(record)
+    const replied = JSON.stringify(answered.value);
+    return replied === storedValue(record)
       ? []
-      : [`I3: ${one.name} was told ${told}, and ${storedValue(record)} is stored`];
+      : [`I3: ${one.name} got ${replied}, and ${storedValue(record)} is stored`];
   });
 }
 
@@ -77,7 +75,7 @@ async function comesToRest(
 function brokenRest(again: Caller, allowed: readonly string[]): readonly string[] {
   const last = again.answered();
   if (last !== null && allowed.includes(last.kind)) return [];
-  return [`L1: the client that came again was told ${last === null ? "nothing" : wordsOf(last)}`];
+  return [`L1: the client that came again got ${last === null ? "nothing" : wordsOf(last)}`];
 }
 
 const handlerUnderLease = (leaseEnd: "reconcile" | "rerun"): Scenario => ({

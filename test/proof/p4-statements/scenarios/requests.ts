@@ -5,7 +5,7 @@ import { brokenAnswers, brokenMisuse, type Request, transactionRequest, wordsOf 
 import { type Cast, everyIsolation, faultKinds, type Scenario, type Tx, type World } from "../scenario.ts";
 import type { Seen } from "../seen.ts";
 
-/** Whatever became of the others, the client that comes again is told the first result, or runs it. */
+/** Whatever became of the others, the client that comes again gets the first result, or runs it. */
 function judged(
   world: World,
   requests: readonly Request[],
@@ -21,9 +21,7 @@ function judged(
       const ended = last?.kind === "executed" || last?.kind === "replay";
       const all = [...requests, again];
       return [
-        ...(ended
-          ? []
-          : [`L1: the client that came again was told ${last === null ? "nothing" : wordsOf(last)}`]),
+        ...(ended ? [] : [`L1: the client that came again got ${last === null ? "nothing" : wordsOf(last)}`]),
         ...brokenAnswers({ requests: all, seen }),
         ...brokenMisuse(all),
         ...brokenCount(seen.effects.length, world),
@@ -136,7 +134,7 @@ function judgedLate(world: World, requests: readonly Request[], makeLast: () => 
 
 const times = { retentionMs: 60_000, forgetAfterMs: 120_000 };
 
-/** I3 and I5: whoever is told the old answer is told its bytes; whoever is not has the key begun anew, once. */
+/** I3 and I5: whoever gets the old answer gets its bytes; otherwise the key is begun anew, once. */
 export const requestOfForgottenKey: Scenario = {
   name: "request-of-forgotten-key",
   about:
@@ -173,11 +171,11 @@ export const requestOfForgottenKey: Scenario = {
         const kept = JSON.stringify(before.value);
         const wrong = requests.filter((request) => {
           const answered = request.answered();
-          const told = answered?.kind === "replay" && answered.recordId === old;
-          return told && JSON.stringify(answered.value) !== kept;
+          const isOld = answered?.kind === "replay" && answered.recordId === old;
+          return isOld && JSON.stringify(answered.value) !== kept;
         });
         return [
-          ...wrong.map(({ name }) => `I3: ${name} was told other bytes than the first time`),
+          ...wrong.map(({ name }) => `I3: ${name} got other bytes than the first time`),
           ...brokenAnswers({ requests: anew, seen, earlier: [old] }),
         ];
       },

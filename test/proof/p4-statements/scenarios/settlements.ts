@@ -66,7 +66,7 @@ export const lateOwnerAgainstOperator = callScenario({
     const dead = await ended(script, false);
     const { key } = script;
     lateOwner(script, dead);
-    const said = note(script, 1, "operator");
+    const audited = note(script, 1, "operator");
     const token = script.token(1);
     script.actor("operator", 1, async (call) => {
       await call("give up", ({ store }) => store.giveUp(key, dead.running, "x", null), "may_miss");
@@ -77,7 +77,7 @@ export const lateOwnerAgainstOperator = callScenario({
         resumeAfterMs: null,
       } as const;
       const settled = await call("settle", ({ store }) =>
-        store.settlement.settle(key, dead.unknown, settlement, said),
+        store.settlement.settle(key, dead.unknown, settlement, audited),
       );
       if (settled !== true) return;
       script.world.tally.count("operator has settled");
@@ -88,7 +88,7 @@ export const lateOwnerAgainstOperator = callScenario({
         "may_miss",
       );
       if (taken === null) return;
-      // Unknown once more, and not what the late owner was told of.
+      // Unknown once more, and not the doubt that the late owner knows.
       const doubt = { event: "doubt", errorCode: "x", reconcileAfterMs: null } as const;
       await call("doubt", ({ store }) => store.end(key, taken.id, taken.fence, doubt));
     });
@@ -98,7 +98,7 @@ export const lateOwnerAgainstOperator = callScenario({
   },
 });
 
-/** I6: what was decided about one doubt is not said of a later one. */
+/** I6: what was decided about one doubt does not hold for a later one. */
 export const staleSettlement = callScenario({
   name: "stale-settlement",
   about: "an unknown that was settled, gone on with and is unknown again: who has judged it before, and now",
@@ -124,10 +124,10 @@ export const staleSettlement = callScenario({
     await script.first("doubt", ({ store }) => store.end(key, life.id, fence, doubt));
     const answered = { event: "settle_completed", answer: bytes("owner"), retention } as const;
     for (const [index, guard] of [unknown, guardOfFence(life.id, "unknown", fence)].entries()) {
-      const said = note(script, index, `judge ${index}`);
+      const audited = note(script, index, `judge ${index}`);
       script.actor(`judge ${index}`, index, async (call) => {
         const settlement = index === 0 ? answered : notExecuted;
-        await call("settle", ({ store }) => store.settlement.settle(key, guard, settlement, said));
+        await call("settle", ({ store }) => store.settlement.settle(key, guard, settlement, audited));
       });
     }
   },
@@ -136,7 +136,7 @@ export const staleSettlement = callScenario({
 export const twoReconcilers = callScenario({
   name: "two-reconcilers",
   about:
-    "an unknown whose call is in doubt: two reconcilers claim and settle it, and its owner hears from the other side",
+    "an unknown whose call is in doubt: two reconcilers claim and settle it, and its owner gets a reply from the other side",
   ...all,
   async write(script) {
     const dead = await ended(script, true);
@@ -157,7 +157,7 @@ export const twoReconcilers = callScenario({
       );
     });
     for (const index of [1, 2]) {
-      const said = note(script, index, "outcome-reconciler");
+      const audited = note(script, index, "outcome-reconciler");
       script.actor(`reconciler ${index}`, index, async (call) => {
         const claimed = await call(
           "claim",
@@ -173,7 +173,7 @@ export const twoReconcilers = callScenario({
           reopen,
           resumeAfterMs: 0,
         } as const;
-        await call("settle", ({ store }) => store.settlement.settle(key, dead.unknown, settlement, said));
+        await call("settle", ({ store }) => store.settlement.settle(key, dead.unknown, settlement, audited));
       });
     }
   },

@@ -124,12 +124,12 @@ export const commitAgainstTakeOver = callScenario({
   },
 });
 
-/** What a request would be told, or may do: it does not depend on the record-cleaner. */
+/** The reply that a request would get, or what it may do: it does not depend on the record-cleaner. */
 async function verdict({ store }: AnyStore, key: RecordKey): Promise<string> {
   const { record, now } = await store.read(key);
   const request = { operation: "op", fingerprint, principal: null, token: "", attemptsMax: 5 } as const;
-  const said = decide(record, { ...request, reuse: "reject", leaseEnd: "reconcile" }, now);
-  return said.kind === "answer" ? said.decision.kind : said.kind;
+  const decided = decide(record, { ...request, reuse: "reject", leaseEnd: "reconcile" }, now);
+  return decided.kind === "answer" ? decided.decision.kind : decided.kind;
 }
 
 /** A key whose answer is past its time. */
