@@ -25,7 +25,7 @@ export interface Bench {
   close(): Promise<void>;
 }
 
-/** What a lane of the tier may use; JSON, so that it can be told to a thread. */
+/** What a lane of the tier may use; JSON, so that it can be sent to a thread. */
 export interface Place {
   /** Part of the names that must not meet those of other lanes. */
   readonly lane: number;

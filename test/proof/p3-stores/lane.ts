@@ -52,7 +52,7 @@ async function inTime(closing: readonly Promise<void>[]): Promise<void> {
   await within(Promise.allSettled(closing), "everything is given back", closeLimitMs).catch(() => {});
 }
 
-/** Timers run as they do; the time that is told stands still until it is moved. */
+/** Timers run as they do; the time that it shows stands still until it is moved. */
 export function standingClock(nowMs: () => number): Clock {
   return { ...systemPorts.clock, monotonicMs: nowMs, wallMs: nowMs };
 }
@@ -68,9 +68,9 @@ export class Difference extends Error {
 }
 
 /**
- * The same on every subject at once; what the first is told.
+ * Makes the same call on every subject at once. Returns the reply of the first.
  *
- * @throws {Difference} when another is told something else, or nothing
+ * @throws {Difference} when another replies something else, or nothing
  */
 export async function everywhere(
   { subjects, limitMs }: Side,
@@ -80,12 +80,12 @@ export async function everywhere(
 ): Promise<CallResult> {
   const all = await Promise.all(
     subjects.map(async (on) => {
-      const told = within(
+      const reply = within(
         observed(() => make(on), texts(on)),
         what,
         limitMs,
       );
-      return told.catch((error: unknown): CallResult => {
+      return reply.catch((error: unknown): CallResult => {
         throw new Difference(`${what}: ${on.name} does not come to an end`, { cause: error, isStuck: true });
       });
     }),

@@ -14,7 +14,7 @@ export async function inThreads(
   count: number,
   postgres: Place["postgres"],
   next: () => Batch | null,
-  heard: (total: BatchResult) => void,
+  played: (total: BatchResult) => void,
 ): Promise<BatchResult> {
   let total = nothingPlayed;
   await withThreads(count, postgres, async (work) => {
@@ -22,7 +22,7 @@ export async function inThreads(
       const result = await work(batch);
       // Not before: others have added theirs meanwhile.
       total = sum(total, result);
-      heard(total);
+      played(total);
     }
   });
   return total;

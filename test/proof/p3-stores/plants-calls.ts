@@ -109,7 +109,7 @@ export const callPlants: readonly Plant[] = [
     }),
   },
   {
-    name: "whoever decides about a dead effect is told that it is done",
+    name: "every decision about a dead effect is reported as done",
     ...calls,
     change: ({ outbox }) => ({
       outbox: outbox && {

@@ -1,4 +1,4 @@
-/** Mistakes that show in what callers are told, and in what has been done. */
+/** Mistakes that show in replies to callers, and in what has been done. */
 import type { Plant } from "./plant.ts";
 
 const operations = { part: "operations" } as const;

@@ -48,7 +48,7 @@ function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
 
 const named = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{32}\b/g;
 
-/** Ids and tokens are named in the order in which they come up, times are told from the beginning. */
+/** Ids and tokens are named in the order in which they come up, times are given from the beginning. */
 export class Texts {
   readonly #beginMs: number;
   readonly #names = new Map<string, string>();

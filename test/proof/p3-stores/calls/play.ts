@@ -212,15 +212,15 @@ class Game {
       const value = await make(on);
       return unordered && Array.isArray(value) ? sortedList(value) : value;
     };
-    const told = await everywhere(this.#side, what, sorted, () => this.#texts);
-    this.#hash.update(`${what}\n${told.text}\n`);
-    this.#lines.push(`  → ${told.text}`);
-    this.#count(`${name}: ${told.kind}`);
-    if (flavour !== "valid") this.#count(`${name}, ${flavour}: ${told.kind}`);
-    if (told.value === undefined) return;
-    call.learn?.(told.value);
-    for (const one of call.counts?.(told.value) ?? []) this.#count(one);
-    if (name === "clean" && (told.value as { readonly forgotten: number }).forgotten > 0) {
+    const reply = await everywhere(this.#side, what, sorted, () => this.#texts);
+    this.#hash.update(`${what}\n${reply.text}\n`);
+    this.#lines.push(`  → ${reply.text}`);
+    this.#count(`${name}: ${reply.kind}`);
+    if (flavour !== "valid") this.#count(`${name}, ${flavour}: ${reply.kind}`);
+    if (reply.value === undefined) return;
+    call.learn?.(reply.value);
+    for (const one of call.counts?.(reply.value) ?? []) this.#count(one);
+    if (name === "clean" && (reply.value as { readonly forgotten: number }).forgotten > 0) {
       this.#leaveKnownDifference();
     }
   }

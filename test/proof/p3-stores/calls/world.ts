@@ -38,7 +38,7 @@ export interface KnownEffect {
   readonly recordId: string;
 }
 
-/** A claim on an effect that somebody was told of. */
+/** A claim on an effect that a caller got. */
 export interface KnownClaim extends KnownEffect, EffectClaim {
   readonly tenant: string;
 }

@@ -137,11 +137,11 @@ class Game {
       const outcome = await hand.step(acts, planned, (process) => caught(step.act(hand, process)));
       return { outcome, met: hand.met };
     };
-    const told = await everywhere(this.#side, what, make, (on) => this.#textsOf(on));
-    this.#lines.push(`  → ${told.text}`);
-    this.#hash.update(`${what}\n${told.text}\n`);
-    for (const one of countsOf(step, told.value as Made)) this.#count(one);
-    if (planned !== null && (told.value as Made).met !== null) this.#count(`fault ${planned.fault}`);
+    const reply = await everywhere(this.#side, what, make, (on) => this.#textsOf(on));
+    this.#lines.push(`  → ${reply.text}`);
+    this.#hash.update(`${what}\n${reply.text}\n`);
+    for (const one of countsOf(step, reply.value as Made)) this.#count(one);
+    if (planned !== null && (reply.value as Made).met !== null) this.#count(`fault ${planned.fault}`);
   }
 
   /** Everything is the same at the end. */
@@ -150,10 +150,9 @@ class Game {
       ...(await lookAt(on)),
       downstream: this.#handOf(on).downstream.all(),
     });
-    const told = await everywhere(this.#side, "the end", look, (on) => this.#textsOf(on));
-    this.#hash.update(told.text);
-    for (const record of (told.value as { readonly records: readonly { readonly state: string }[] })
-      .records) {
+    const end = await everywhere(this.#side, "the end", look, (on) => this.#textsOf(on));
+    this.#hash.update(end.text);
+    for (const record of (end.value as { readonly records: readonly { readonly state: string }[] }).records) {
       this.#count(`ends ${record.state}`);
     }
   }
@@ -201,7 +200,7 @@ interface Made {
   readonly met: string | null;
 }
 
-/** What somebody is told; of an error, its name: the words are the database's own. */
+/** The reply; of an error, its name: the words are the database's own. */
 async function caught(acting: Promise<unknown>): Promise<unknown> {
   try {
     return await acting;
