@@ -250,15 +250,10 @@ function section(title: string, lines: readonly string[]): readonly string[] {
   return lines.length === 0 ? [] : ["", title, ...lines.map((line) => `  ${line}`)];
 }
 
-interface InspectMessageValues extends ServiceValues {
-  readonly payload?: boolean | undefined;
-  readonly json?: boolean | undefined;
-}
-
 /** @throws {CommandError} with exit code 3 when no dead message has this id. */
 async function inspectMessage(
   context: CommandContext,
-  values: InspectMessageValues,
+  values: InspectValues,
   service: OpenService,
   id: string,
 ): Promise<void> {
@@ -275,7 +270,7 @@ type MessageReport = MessageView & {
 async function messageReport(
   service: OpenService,
   id: string,
-  values: InspectMessageValues,
+  values: InspectValues,
 ): Promise<MessageReport> {
   const { hasCodec } = service;
   const message = service.runtime.store.messages === null ? null : await service.messages.find(id);

@@ -31,8 +31,8 @@ export interface SettleOptions {
   readonly database: DatabaseValues;
 }
 
-export const dayMs = 24 * 60 * 60 * 1000;
-export const retentionMaxMs = 10 * 365 * dayMs;
+const dayMs = 24 * 60 * 60 * 1000;
+const retentionMaxMs = 10 * 365 * dayMs;
 
 /** @throws {UsageError} */
 export function readSettleOptions(args: readonly string[], cwd: string): SettleOptions {
@@ -58,8 +58,23 @@ export function readSettleOptions(args: readonly string[], cwd: string): SettleO
       json: { type: "boolean" },
     },
   });
+  return { named: lifeNamedBy(positionals, values), ...settlementOptions(values, cwd) };
+}
+
+/** What does not depend on the record. */
+export type SettlementOptions = Omit<SettleOptions, "named">;
+
+interface SettlementValues extends OutcomeValues, DatabaseValues {
+  readonly operator?: string | undefined;
+  readonly reason?: string | undefined;
+  readonly "retention-ms"?: string | undefined;
+  readonly "dry-run"?: boolean | undefined;
+  readonly json?: boolean | undefined;
+}
+
+/** @throws {UsageError} */
+export function settlementOptions(values: SettlementValues, cwd: string): SettlementOptions {
   return {
-    named: lifeNamedBy(positionals, values),
     outcome: outcomeOf(values, cwd),
     operator: signed("operator", values.operator),
     reason: signed("reason", values.reason),
@@ -70,7 +85,7 @@ export function readSettleOptions(args: readonly string[], cwd: string): SettleO
   };
 }
 
-export interface OutcomeValues {
+interface OutcomeValues {
   readonly completed?: string | undefined;
   readonly failed?: string | undefined;
   readonly "not-executed"?: boolean | undefined;

@@ -7,9 +7,14 @@ import { type Bulk, bulkOptions, filterOf, runBulk, type Target } from "./bulk.t
 import { type Command, type CommandContext, type ExitCode, refusal, UsageError } from "./command.ts";
 import { consoleHelp } from "./console-client.ts";
 import { findRecord, pathHelp } from "./find-record.ts";
-import { databaseHelp, databaseOptions, parse, signed, wholeNumber } from "./options.ts";
+import { databaseHelp, databaseOptions, parse } from "./options.ts";
 import { settleFound, settlementFor } from "./settle-found.ts";
-import { dayMs, outcomeOf, readSettleOptions, retentionMaxMs, type SettleOptions } from "./settle-options.ts";
+import {
+  readSettleOptions,
+  type SettlementOptions,
+  type SettleOptions,
+  settlementOptions,
+} from "./settle-options.ts";
 import { shown, shownJson } from "./text.ts";
 import { type CommandStore, withStore } from "./with-store.ts";
 
@@ -126,9 +131,6 @@ interface SeenTarget extends Target {
   readonly attempt: number;
 }
 
-/** What all records of `--all` get. */
-type Shared = Omit<SettleOptions, "named">;
-
 async function settleAll(context: CommandContext): Promise<ExitCode> {
   const { values } = parse({
     args: [...context.args],
@@ -147,15 +149,7 @@ async function settleAll(context: CommandContext): Promise<ExitCode> {
   if (values.proof === "closed-downstream") {
     throw new UsageError("--proof closed-downstream applies to one call: settle each record separately.");
   }
-  const shared: Shared = {
-    outcome: outcomeOf(values, context.cwd),
-    operator: signed("operator", values.operator),
-    reason: signed("reason", values.reason),
-    retentionMs: wholeNumber("retention-ms", values["retention-ms"] ?? String(dayMs), 1, retentionMaxMs),
-    dryRun: values["dry-run"] ?? false,
-    json: values.json ?? false,
-    database: values,
-  };
+  const shared = settlementOptions(values, context.cwd);
   return withStore(context, values, async (store, hasCodec) => {
     if (hasCodec) throw throughCodec();
     const filter = await filterOf(store, values);
@@ -171,7 +165,7 @@ async function settleAll(context: CommandContext): Promise<ExitCode> {
 async function settleListed(
   store: CommandStore,
   { id, attempt }: SeenTarget,
-  shared: Shared,
+  shared: SettlementOptions,
   dryRun: boolean,
 ): Promise<string> {
   const found = await findRecord(store, { recordId: id });

@@ -3,6 +3,7 @@ import type { Runtime } from "../execution/runtime.ts";
 import { pause } from "../ports.ts";
 import type { MessageConsumer } from "./broker.ts";
 import type { InboxOptions } from "./inbox-options.ts";
+import type { Inbox } from "./message-inbox.ts";
 
 /** Pauses that all end at once: when the consumer stops, and when the unacknowledged messages were lost with the connection. */
 export class Pauses<Tx> {
@@ -38,6 +39,23 @@ export function reportConsumer<Tx>({ emit }: Runtime<Tx>, source: string, error:
 /** The consumer, stopped by `latchkey.close()` unless it is stopped before. */
 export function stoppedOnClose<Tx>({ lifecycle }: Runtime<Tx>, consumer: MessageConsumer): MessageConsumer {
   return { ...consumer, stop: lifecycle.stopping(() => consumer.stop()) };
+}
+
+/** Starts to consume. `stop` resolves when everything that has begun is settled. */
+export function startConsuming<Tx>(
+  runtime: Runtime<Tx>,
+  inbox: Pick<Inbox, "counts" | "close">,
+  consuming: { run(): Promise<void>; stop(): unknown },
+): MessageConsumer {
+  const over = consuming.run();
+  return stoppedOnClose(runtime, {
+    counts: () => inbox.counts(),
+    async stop() {
+      inbox.close();
+      await consuming.stop();
+      await over;
+    },
+  });
 }
 
 /** How many messages a consumer runs at once by default. The inbox checks the batch size. */

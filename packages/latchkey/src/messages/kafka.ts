@@ -9,7 +9,7 @@ import type { Latchkey } from "../latchkey.ts";
 import type { Operation } from "../operations/operation.ts";
 import type { OwnedOperation } from "../operations/owned-operation.ts";
 import type { MessageConsumer } from "./broker.ts";
-import { checkCount, stoppedOnClose } from "./consuming.ts";
+import { checkCount, startConsuming } from "./consuming.ts";
 import { createInbox, type InboxOptions, type MessageHandler } from "./inbox.ts";
 import { inboxOptionNames } from "./inbox-options.ts";
 import type {
@@ -127,15 +127,7 @@ export function kafkaConsumer<Tx, E extends DirectExecution, I>(
   const consuming = isKafkaJs(consumer)
     ? new KafkaJsConsuming(runtime, consumer, topics, settling)
     : new PlatformaticConsuming(runtime, consumer, topics, settling);
-  const over = consuming.run();
-  return stoppedOnClose(latchkey.runtime, {
-    counts: () => inbox.counts(),
-    async stop() {
-      inbox.close();
-      await consuming.stop();
-      await over;
-    },
-  });
+  return startConsuming(runtime, inbox, consuming);
 }
 
 function topicsOf<I>(options: KafkaConsumerOptions<I>): ConsumeTopics {

@@ -10,7 +10,7 @@ import type { Operation } from "../operations/operation.ts";
 import type { OwnedOperation } from "../operations/owned-operation.ts";
 import { timerMaxMs } from "../ports.ts";
 import type { MessageConsumer } from "./broker.ts";
-import { checkCount, stoppedOnClose, underWayDefault } from "./consuming.ts";
+import { checkCount, startConsuming, underWayDefault } from "./consuming.ts";
 import { createInbox, type InboxOptions, type MessageHandler } from "./inbox.ts";
 import { inboxOptionNames } from "./inbox-options.ts";
 import type { NatsConsumer, NatsJetStream } from "./nats/client.ts";
@@ -88,15 +88,7 @@ export function natsConsumer<Tx, E extends DirectExecution, I>(
   const workingMs = checkCount("workingMs", options.workingMs ?? 5_000, timerMaxMs);
   const inbox = createInbox(latchkey, operation, inboxOptions, handler as MessageHandler<Tx, E, I>);
   const consuming = new JetStreamConsuming(latchkey.runtime, options, inbox, { size, workingMs });
-  const over = consuming.run();
-  return stoppedOnClose(latchkey.runtime, {
-    counts: () => inbox.counts(),
-    async stop() {
-      inbox.close();
-      await consuming.stop();
-      await over;
-    },
-  });
+  return startConsuming(latchkey.runtime, inbox, consuming);
 }
 
 export interface NatsRelayOptions<I> extends RelayOptions {
