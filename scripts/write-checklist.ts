@@ -1,5 +1,5 @@
 /**
- * Writes docs/checklist.md: each threat and what the tests that show its control said in a run.
+ * Writes docs/checklist.md: each threat and the results of the tests that show its control.
  * `npm test -- --reporter=json --outputFile=results.json`, then `npm run checklist -- results.json`.
  */
 import { execFileSync } from "node:child_process";

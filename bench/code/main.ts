@@ -101,6 +101,6 @@ async function start(
 async function turn({ subject, worker }: Entry, times: number): Promise<number> {
   const ask = performance.now();
   worker.send({ ask, count: requestsEachTurn[subject.job] * times });
-  const { micros } = await worker.line((line) => line.told === ask, 300_000);
+  const { micros } = await worker.line((line) => line.replyTo === ask, 300_000);
   return Number(micros);
 }

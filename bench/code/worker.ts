@@ -44,7 +44,7 @@ createInterface({ input: process.stdin }).on("line", async (line) => {
   const { ask, count } = JSON.parse(line) as { ask: number; count: number };
   const startedAt = performance.now();
   await run(count);
-  write({ told: ask, micros: ((performance.now() - startedAt) * 1000) / count });
+  write({ replyTo: ask, micros: ((performance.now() - startedAt) * 1000) / count });
 });
 
 // An exit that Node notices, so that it writes the requested profile.

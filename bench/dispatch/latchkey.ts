@@ -58,9 +58,10 @@ export async function openLatchkey(connectionString: string, notify: boolean): P
       return key;
     },
     async isAnswered(key) {
-      const told = await ask(key);
-      if (told.kind !== "accepted" && told.kind !== "replay") throw new Error(`not answered: ${told.kind}`);
-      return told.kind === "replay";
+      const reply = await ask(key);
+      if (reply.kind !== "accepted" && reply.kind !== "replay")
+        throw new Error(`not answered: ${reply.kind}`);
+      return reply.kind === "replay";
     },
     async close() {
       await store.close();

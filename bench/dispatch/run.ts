@@ -79,12 +79,12 @@ async function workOff(plan: DispatchPlan, name: QueueName, url: string, queue: 
   await inDatabase(url, "analyze");
   const databaseBefore = plan.databaseCpu();
   const worker = await startWorker(name, url, "jobs");
-  const told = await handledAll(worker, plan.backlog);
+  const counts = await handledAll(worker, plan.backlog);
   const databaseAfter = plan.databaseCpu();
   await worker.kill("SIGTERM");
   return {
-    jobsPerSecond: (plan.backlog * 1_000) / (Number(told.lastAtMs) - Number(told.firstAtMs)),
-    workerMicros: Number(told.cpuMicros) / plan.backlog,
+    jobsPerSecond: (plan.backlog * 1_000) / (Number(counts.lastAtMs) - Number(counts.firstAtMs)),
+    workerMicros: Number(counts.cpuMicros) / plan.backlog,
     databaseMicros:
       databaseBefore === null || databaseAfter === null
         ? null

@@ -31,7 +31,7 @@ createInterface({ input: process.stdin }).on("line", (line) => {
   const { user, system } = process.cpuUsage(loaded);
   // Other jobs may still be running when the progress is requested.
   const latencies = handled > 2_000 ? [] : latenciesMs;
-  write({ told: ask, handled, firstAtMs, lastAtMs, cpuMicros: user + system, latenciesMs: latencies });
+  write({ replyTo: ask, handled, firstAtMs, lastAtMs, cpuMicros: user + system, latenciesMs: latencies });
 });
 
 process.once("SIGTERM", () => process.exit(0));

@@ -24,9 +24,9 @@ export async function handledAll(worker: WorkerProcess, count: number): Promise<
     what: `${count} jobs are handled`,
     timeoutMs: drainLimitMs,
   });
-  const told = await ask(worker);
-  if (Number(told.handled) > count) throw new Error(`${told.handled} jobs handled of ${count}`);
-  return told;
+  const counts = await ask(worker);
+  if (Number(counts.handled) > count) throw new Error(`${counts.handled} jobs handled of ${count}`);
+  return counts;
 }
 
 let asked = 0;
@@ -35,5 +35,5 @@ export function ask(worker: WorkerProcess): Promise<WorkerLine> {
   asked += 1;
   const mine = asked;
   worker.send({ ask: mine });
-  return worker.line((line) => line.told === mine);
+  return worker.line((line) => line.replyTo === mine);
 }

@@ -20,7 +20,7 @@ write({ ready: true, port: (server.address() as AddressInfo).port });
 createInterface({ input: process.stdin }).on("line", (line) => {
   const { ask } = JSON.parse(line) as { ask: number };
   const { user, system } = process.cpuUsage();
-  write({ told: ask, cpuMicros: user + system, handled: fixedAnswerCount() });
+  write({ replyTo: ask, cpuMicros: user + system, handled: fixedAnswerCount() });
 });
 
 // An exit that Node notices, so that it writes the requested profile.

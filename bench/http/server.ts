@@ -65,6 +65,6 @@ async function usageOf(worker: WorkerProcess): Promise<Usage> {
   asked += 1;
   const ask = asked;
   worker.send({ ask });
-  const { cpuMicros, handled } = await worker.line((line) => line.told === ask);
+  const { cpuMicros, handled } = await worker.line((line) => line.replyTo === ask);
   return { cpuMicros: Number(cpuMicros), handled: Number(handled) };
 }

@@ -100,7 +100,7 @@ async function clean(
 createInterface({ input: process.stdin }).on("line", (line) => {
   const { turn, job } = JSON.parse(line) as { turn: number; job: Job };
   runJob(job).then(
-    (measured) => process.stdout.write(`${JSON.stringify({ told: turn, ...measured })}\n`),
+    (measured) => process.stdout.write(`${JSON.stringify({ replyTo: turn, ...measured })}\n`),
     (error) => {
       console.error(error);
       process.exit(1);

@@ -58,7 +58,10 @@ export async function runTurn(worker: WorkerProcess, job: Job): Promise<Turn> {
   const mine = turns;
   worker.send({ turn: mine, job });
   const limitMs = job.seconds * 1_000 + 60_000;
-  const { count, tookMs, cpuMicros, p50Ms, p99Ms } = await worker.line((line) => line.told === mine, limitMs);
+  const { count, tookMs, cpuMicros, p50Ms, p99Ms } = await worker.line(
+    (line) => line.replyTo === mine,
+    limitMs,
+  );
   // JSON has no NaN.
   const ms = (value: unknown) => Number(value ?? Number.NaN);
   return {

@@ -150,7 +150,7 @@ export function jsonAnswer(status: number, body: unknown): Uint8Array {
   return new Uint8Array(encodeAnswer(answer, 1_000_000));
 }
 
-/** What the crash story leaves: a finished phase, then a call of which nobody heard the end. */
+/** What the crash story leaves: a finished phase, then a call without a reply. */
 export async function callInDoubt(place: Place, key: RecordKey) {
   const record = await begin(place, key);
   const owner = ownerOf(key, record);
@@ -160,7 +160,7 @@ export async function callInDoubt(place: Place, key: RecordKey) {
   return { id: record.id, downstream };
 }
 
-/** A worker goes on with a settled record, sends its call again, and nobody hears of that one either. */
+/** A worker goes on with a settled record, sends its call again, and gets no reply to that one either. */
 export async function resumeIntoDoubt(place: Place, key: RecordKey): Promise<void> {
   const { record } = await place.store.read(key);
   if (record?.state !== "retryable") throw new Error("it has been settled");

@@ -106,7 +106,7 @@ describe("settle --all", () => {
     ]);
   });
 
-  test("a connection that is lost in the middle is told with what is done and what is left", async () => {
+  test("a connection that is lost in the middle is reported with what is done and what is left", async () => {
     await manyUnknown("lost", 300);
     const target = new URL(place.url);
     const proxy = await startProxy({ to: { host: target.hostname, port: Number(target.port) } });

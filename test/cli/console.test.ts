@@ -34,7 +34,7 @@ async function ask(address: URL, path: string) {
   return { status: response.status, body: await response.json() };
 }
 
-test("serves a service's console under a token of its own, and stops when it is told to", async () => {
+test("serves a service's console under a token of its own, and stops when it is asked to", async () => {
   const worker = start(["--config", heldConfig, "--title", "staging"]);
   const address = await addressOf(worker);
   expect(address.hostname).toBe("127.0.0.1");

@@ -238,7 +238,7 @@ describe("redrive and discard", () => {
     expect([published.length, await letters()]).toEqual([1, []]);
   });
 
-  test("as JSON it is told, too, what was decided before one that cannot be published", async () => {
+  test("as JSON it reports, too, what was decided before one that cannot be published", async () => {
     const [first, second] = [await dead("p-up"), await dead("p-down")];
     process.env.PARCELS_BROKER_DOWN = "p-down";
     const { exitCode, out, errors } = await cli(

@@ -29,7 +29,7 @@ function serviceOn({ store }: Place) {
   };
 }
 
-/** Kills the effects of one definition that are due. `sent`: each after a send of which nobody heard. */
+/** Kills the effects of one definition that are due. `sent`: each after a send without a reply. */
 async function kill(effect: string, errorCode: string, sent = false): Promise<void> {
   const { outbox } = place.store;
   if (outbox === null) throw new Error("Postgres has an outbox");

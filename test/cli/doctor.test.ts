@@ -196,7 +196,7 @@ describe("on Postgres", () => {
     expect(await examineDatabase(place.url)).toMatchObject({ exitCode: 0, statuses: { sequence: "ok" } });
   });
 
-  test("a role that may not read the sequence is told so", async () => {
+  test("a role that may not read the sequence is reported", async () => {
     role = await newRole(place.url);
     await alter(
       place.url,
@@ -303,7 +303,7 @@ describe("on Postgres", () => {
     expect(found.of("pooler").status).toBe(options.max === 1 ? "not_checked" : "ok");
   });
 
-  test("a database that is down is told together with a pool that would hang on it", async () => {
+  test("a database that is down is reported together with a pool that would hang on it", async () => {
     const url = "postgres://postgres@127.0.0.1:1/none";
     const { exitCode, statuses } = await examineService({ postgres: { url, pool: {} } });
     expect({ exitCode, statuses }).toEqual({

@@ -81,7 +81,7 @@ describe("forget", () => {
     expect(life).not.toBe(id);
   });
 
-  test("what has completed is refused with what that would mean, until it is said that it may run again", async () => {
+  test("what has completed is refused with what that would mean, until a flag says that it may run again", async () => {
     const id = await completed("paid");
     const refused = await run("forget", id, ...by, "--yes");
     expect(refused.exitCode).toBe(4);

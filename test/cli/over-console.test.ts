@@ -156,7 +156,7 @@ test("redrive and discard, one after the other, with a result for each", async (
   expect(both.errors).toContain(first);
 });
 
-describe("what is wrong is said", () => {
+describe("what is wrong is reported", () => {
   const at = (address: string, env: Readonly<Record<string, string>> = {}) =>
     latchkeyUnder(env, "list", "--console", address);
 

@@ -62,7 +62,7 @@ const commands: [name: string, args: string[]][] = [
   ["settle", ["0193e5a0-0000-7000-8000-000000000000", "--not-executed", "--operator", "a", "--reason", "b"]],
 ];
 describe.each(sample(commands, 1))("%s", (name, args) => {
-  test("a database without Latchkey's tables is told what to do", async () => {
+  test("without Latchkey's tables it prints what to do", async () => {
     const empty = await freshDatabase();
     const { code, stdout, stderr } = await command(empty.url, name, ...args);
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
@@ -78,7 +78,7 @@ describe.each(sample(commands, 1))("%s", (name, args) => {
     });
   });
 
-  test("a database that cannot be reached is said plainly", async () => {
+  test("a database that cannot be reached is reported plainly", async () => {
     const url = `postgres://nobody@127.0.0.1:${await freePort()}/none`;
     const { code, stdout, stderr } = await command(url, name, ...args);
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });

@@ -381,7 +381,7 @@ describe("which record", () => {
 });
 
 test("settles a key that is unique to a path by its record, with or without the path", async () => {
-  for (const [path, ...said] of [["/items/1"], ["/items/2", "--path", "/items/2"]] as const) {
+  for (const [path, ...flags] of [["/items/1"], ["/items/2", "--path", "/items/2"]] as const) {
     const key = keyOf("by-path", { scope: `payments.charge ${path}` });
     const id = await bareDoubt(place, key);
     const settleAt = (...more: readonly string[]) =>
@@ -391,7 +391,7 @@ test("settles a key that is unique to a path by its record, with or without the 
         ...["--not-executed", ...signed, ...more],
       );
     expect(await settleAt("--path", "/items/3")).toMatchObject({ exitCode: 3 });
-    expect(await settleAt(...said)).toMatchObject({ exitCode: 0 });
+    expect(await settleAt(...flags)).toMatchObject({ exitCode: 0 });
     expect(await stateOf(place, key)).toBe("retryable");
   }
 });

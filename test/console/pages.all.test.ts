@@ -251,7 +251,7 @@ describe.runIf(browser !== null)("the console", () => {
       await bob.page.getByRole("heading", { name: "The state now" }).waitFor();
     });
 
-    test("an answer that is no JSON, or none, is said before it is sent or in the refusal", async () => {
+    test("an answer that is no JSON, or none, is reported before it is sent or in the refusal", async () => {
       const { page, go } = await open(served);
       await go("/unknown?errorCode=handler-threw");
       await page.getByRole("link", { name: "inv_2026_11_0410" }).click();
@@ -476,7 +476,7 @@ describe.runIf(browser !== null)("the console", () => {
     await page.screenshot({ path: join(scratch, "console-again-phone.png"), fullPage: true });
   });
 
-  test("a console that does not answer is said, what was there stays, and it comes back by itself", async () => {
+  test("a console that does not answer is reported, what was there stays, and it comes back by itself", async () => {
     const own = await serve(world);
     const { page, go } = await open(own);
     await go("/unknown");

@@ -88,7 +88,7 @@ describe.each(described)("docs/adapters, $title", ({ variant, captured, document
   });
 });
 
-describe("what is said of every adapter", () => {
+describe("what the page lists for every adapter", () => {
   const names: string[] = [];
   const serve = () => Promise.reject(new Error("nothing is run here"));
   httpConformance({ test: (name) => names.push(name), store: memorySubject, serve, seesFieldLines: true });

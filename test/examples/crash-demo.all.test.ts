@@ -76,7 +76,7 @@ test("a provider that breaks its word charges twice, and the demo says so", asyn
   await database.drop();
 });
 
-test("a database that is not there is said plainly, and nothing is left running", async () => {
+test("a database that is not there is reported plainly, and nothing is left running", async () => {
   const { out, errors, code } = await demo("postgres://postgres@127.0.0.1:1/none");
   expect({ out, code }).toEqual({ out: "", code: 1 });
   expect(errors).toContain("Cannot open the database");

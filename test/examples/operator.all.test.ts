@@ -55,7 +55,7 @@ test("an outcome of the demo is found, settled, and answered, while the demo run
   await demo.stop();
 });
 
-test("the embedded database of a demo that runs is not opened a second time, and the reason is said", async () => {
+test("the embedded database of a demo that runs is not opened a second time, and the reason is printed", async () => {
   const { demo } = await startDemo();
   const config = join(repositoryRoot, "examples/payments/latchkey.config.ts");
   expect(await latchkey(`list --config ${config}`, "")).toMatch(

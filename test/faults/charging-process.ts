@@ -1,5 +1,5 @@
 /**
- * A process that charges cards: it takes submissions, stops them at a port call when told, and runs the background services.
+ * A process that charges cards: it takes submissions, stops them at a port call when asked, and runs the background services.
  * Its argument is JSON (`ProcessSettings`); commands come on stdin, one line of JSON each, and what happens goes to stdout.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
@@ -106,7 +106,7 @@ async function submit({
   };
   const run = () => latchkey.executeOwned(operation, submission, order);
   const ended = await along(course, () => modes.run([...sends], run)).then(runEndOf, failed);
-  tell({ done: id, told: ended, ports: course.ports });
+  tell({ done: id, reply: ended, ports: course.ports });
 }
 
 function runEndOf(result: Result): RunEnd {

@@ -42,7 +42,7 @@ export interface Settings {
   /** Time for one send. Default 30,000: the provider syncs its ledger for each charge. */
   readonly timeoutMs?: number;
   readonly isolation?: IsolationLevel;
-  /** A send goes on when it is told to stop, as with clients that know no signal. Default false. */
+  /** A send goes on when it is asked to stop, as with clients that know no signal. Default false. */
   readonly deaf?: boolean;
   /** How the provider behaves where a submission does not say. Default `ok`. */
   readonly mode?: string;

@@ -20,7 +20,7 @@ const tenant = "t";
 const patienceMs = 60_000;
 
 export interface Submitted {
-  readonly told: RunEnd;
+  readonly reply: RunEnd;
   /** The port calls it made, in order. */
   readonly ports: readonly string[];
 }
@@ -46,8 +46,8 @@ export interface ChargingProcess {
   work(service: ServiceName): Promise<WorkerLine>;
   /** Round after round, until the process ends. */
   start(...services: ServiceName[]): Promise<void>;
-  /** Everything it has told of this order. */
-  told(order: string): readonly WorkerLine[];
+  /** All its lines about this order. */
+  linesOf(order: string): readonly WorkerLine[];
 }
 
 /** A database with Latchkey's tables and two of the business's. */
@@ -144,7 +144,7 @@ async function openProcess(settings: ProcessSettings): Promise<ChargingProcess> 
       { stop = null, modes = [] }: { stop?: StopAt | null; modes?: readonly string[] } = {},
     ) {
       const { id, done } = send({ do: "submit", operation, order, stop, modes });
-      const ended = done.then(({ told, ports }) => ({ told, ports }) as Submitted);
+      const ended = done.then(({ reply, ports }) => ({ reply, ports }) as Submitted);
       ended.catch(() => {});
       return {
         ended,
@@ -162,16 +162,16 @@ async function openProcess(settings: ProcessSettings): Promise<ChargingProcess> 
     start: async (...services) => {
       await send({ do: "start", services }).done;
     },
-    told: (order) => worker.lines.filter((line) => line.order === order),
+    linesOf: (order) => worker.lines.filter((line) => line.order === order),
   };
 }
 
 type DistributiveOmit<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never;
 
-/** What it said to its caller, as the bytes of an answer; null: it has not answered. */
-export function answered(told: RunEnd): Omit<Extract<RunEnd, { readonly status: number }>, "kind"> | null {
-  if (told.kind !== "executed" && told.kind !== "replay") return null;
-  const { status, headers, body } = told;
+/** Its reply to its caller, as the bytes of an answer; null: it has not answered. */
+export function answered(reply: RunEnd): Omit<Extract<RunEnd, { readonly status: number }>, "kind"> | null {
+  if (reply.kind !== "executed" && reply.kind !== "replay") return null;
+  const { status, headers, body } = reply;
   return { status, headers, body };
 }
 
@@ -183,9 +183,9 @@ export async function insist(
 ): Promise<Extract<RunEnd, { readonly kind: "executed" | "replay" | "unknown" }>> {
   const ended = await until(
     async () => {
-      const { told } = await process.submit(operation, order).ended;
-      if (told.kind === "executed" || told.kind === "replay") return told;
-      return told.kind === "unknown" && told.retryAfterMs === null ? told : undefined;
+      const { reply } = await process.submit(operation, order).ended;
+      if (reply.kind === "executed" || reply.kind === "replay") return reply;
+      return reply.kind === "unknown" && reply.retryAfterMs === null ? reply : undefined;
     },
     { what: `${operation} of ${order.order} comes to an end`, timeoutMs: patienceMs, intervalMs: 150 },
   );

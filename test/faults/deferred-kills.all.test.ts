@@ -1,5 +1,5 @@
 /**
- * Deferred work whose worker is killed with SIGKILL at each step, frozen beyond its lease, or told to stop; and an API that is
+ * Deferred work whose worker is killed with SIGKILL at each step, frozen beyond its lease, or asked to stop; and an API that is
  * killed once it has accepted. Others go on: one effect, one row, and one answer, the same from the status resource and to a
  * repeated request. Each victim works for an operation of its own; the survivors know all of them.
  */
@@ -37,9 +37,13 @@ const freezes = (["before-send", "in-settled"] as const).map((stopAt) => ({
   stopAt,
 }));
 const stops = [{ ...finish("stops"), stopAt: "before-send" as const }];
-const plans: readonly ReportPlan[] = [...deaths, ...freezes, ...stops, finish("told"), finish("untold")].map(
-  ({ operation, answeredBy }) => ({ operation, answeredBy }),
-);
+const plans: readonly ReportPlan[] = [
+  ...deaths,
+  ...freezes,
+  ...stops,
+  finish("answered"),
+  finish("unanswered"),
+].map(({ operation, answeredBy }) => ({ operation, answeredBy }));
 
 interface Reply {
   readonly status: number;
@@ -170,7 +174,7 @@ describe("a worker that is frozen beyond its lease", () => {
     const answer = await ask(api, location);
     frozen.thaw();
     frozen.send("go on");
-    // Where it stood in a phase, the phase's own end has told it.
+    // Where it stood in a phase, the phase's own end has notified it.
     await frozen.line(({ event }) => event === "lease_lost" || event === "attempt_failed");
     expect(await frozen.kill("SIGTERM")).toMatchObject({ code: 0 });
     await expectDoneOnce(plan, location);
@@ -185,7 +189,7 @@ describe("a worker that is frozen beyond its lease", () => {
   }
 });
 
-test("a worker that is told to stop ends what is under way, and begins nothing more", async () => {
+test("a worker that is stopped ends what is under way, and begins nothing more", async () => {
   const [plan] = stops as [(typeof stops)[number]];
   const leaving = await workerOf(plan, { stopAt: plan.stopAt });
   const location = await accepted(plan);
@@ -212,7 +216,7 @@ test("a worker that is told to stop ends what is under way, and begins nothing m
 
 describe("an API that is killed", () => {
   test("after its 202: the work is done", async () => {
-    const plan = finish("told");
+    const plan = finish("answered");
     const victim = open("api");
     const reply = await submit(plan, victim);
     expect(reply.status).toBe(202);

@@ -3,7 +3,7 @@ import type { Effect, EffectOptions, Latchkey, OwnedOperation } from "../../pack
 import type { Receipt, Sent } from "./outbox-receiver.ts";
 import type { Queries } from "./outbox-work.ts";
 
-/** Where whoever works on a report may be told to stop. `accepted`: its request is kept, and not answered yet. */
+/** Where the process that works on a report may be stopped. `accepted`: its request is kept, and not answered yet. */
 export type StopPoint =
   | "accepted"
   | "begun"

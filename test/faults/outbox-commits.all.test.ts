@@ -132,7 +132,7 @@ describe("a Postgres that is killed", () => {
   });
 
   test("in the middle of COMMIT, which is written and not confirmed: both", async () => {
-    // A commit that waits for a standby has been written, and nobody has been told.
+    // A commit that waits for a standby has been written, and no caller has a reply.
     await holdCommits(arena.postgres);
     const reply = lost(server);
     const waits = () => arena.postgres.admin("select 1 from pg_stat_activity where wait_event = 'SyncRep'");

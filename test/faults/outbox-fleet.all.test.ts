@@ -271,7 +271,7 @@ test(`${total} effects, at least ${volume.kills} kills and ${volume.restarts} re
       await arrived(40 + kill * 40);
       await fleet.killSender();
     }
-    expect(fleet.withoutHint, "sends that nobody heard the answer of").toBeGreaterThanOrEqual(volume.kills);
+    expect(fleet.withoutHint, "sends whose answer did not arrive").toBeGreaterThanOrEqual(volume.kills);
   }
   expect(await enqueued).toBe(true);
   await enqueuing;

@@ -1,4 +1,4 @@
-/** The connection that a dispatcher hears hints on is ended: it polls meanwhile, and hears again afterwards. */
+/** The connection on which a dispatcher receives hints is ended: it polls meanwhile, and receives again afterwards. */
 import { expect, test } from "vitest";
 import type { FrontendMessage } from "../support/postgres-messages.ts";
 import { startProxy } from "../support/tcp-proxy.ts";
@@ -27,22 +27,22 @@ test("polls go on while no hints arrive, and hints come back", async () => {
 
   const order = ({ effect }: EffectPlan, name: string) => counter.enqueue(name, [{ effect, name }]);
   const arrives = (name: string) => until(() => receiver.effectsOf(name) === 1, { what: `${name} arrives` });
-  await order(hinted, "heard");
-  await arrives("heard");
+  await order(hinted, "hinted at once");
+  await arrives("hinted at once");
 
   // Both want to listen again, and cannot.
   const holds = [proxy.holdWhen(isListen), proxy.holdWhen(isListen)];
   await postgres.admin(`select pg_terminate_backend(pid) ${listeners}`);
   await Promise.all(holds.map((hold) => hold.held()));
   expect(await listening()).toBe(0);
-  await order(hinted, "unheard");
+  await order(hinted, "not hinted");
   await order(polled, "found");
   await arrives("found");
-  expect(receiver.effectsOf("unheard"), "nobody has told of it").toBe(0);
+  expect(receiver.effectsOf("not hinted"), "there was no hint").toBe(0);
 
   for (const hold of holds) hold.release();
   await until(async () => (await listening()) === 2, { what: "both listen again" });
-  await arrives("unheard");
-  await order(hinted, "heard again");
-  await arrives("heard again");
+  await arrives("not hinted");
+  await order(hinted, "hinted again");
+  await arrives("hinted again");
 });

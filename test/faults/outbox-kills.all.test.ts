@@ -52,7 +52,7 @@ const victims: readonly Victim[] = Object.entries(points).flatMap(([at, { noted,
 let lab: OutboxLab;
 let receiver: Receiver;
 let survivor: WorkerProcess;
-/** What the receiver had heard when the dispatchers died. */
+/** What the receiver had got when the dispatchers died. */
 const before = new Map<string, readonly string[]>();
 const rows = new Map<string, Row>();
 
@@ -113,7 +113,7 @@ function restOf({ point, kind }: Victim): Rest {
   return { state: "delivered", arrivals: 1 };
 }
 
-/** Of these the receiver had heard before the dispatcher died. */
+/** Of these the receiver had got a send before the dispatcher died. */
 const wasSent = ({ point }: Victim) => point !== "after-claim" && point !== "before-send";
 
 describe.each(Object.keys(points))("a dispatcher that is killed %s", (point) => {

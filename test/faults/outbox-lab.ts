@@ -90,7 +90,7 @@ function openCounter(url: string, plans: readonly EffectPlan[], receiverUrl: str
   const pool = new pg.Pool({ connectionString: url, max: 8, connectionTimeoutMillis: 5_000 });
   pool.on("error", () => {});
   onRelease(() => pool.end());
-  // Whether it hears hints makes no difference to what it writes.
+  // Whether it receives hints makes no difference to what it writes.
   const latchkey = createLatchkey({ store: postgresStore({ pool }), circuitBreaker: false });
   const effects = defineEffects(latchkey, plans, { receiverUrl });
   const place = latchkey.operation("orders.place");

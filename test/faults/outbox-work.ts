@@ -31,7 +31,7 @@ export interface Queries {
   query(text: string, values: unknown[]): Promise<unknown>;
 }
 
-/** Where a delivery may be told to stop; it goes on when what this gives has fulfilled. */
+/** Where a delivery may be stopped; it goes on when what this gives has fulfilled. */
 export type At = (point: "before-send" | "after-send" | "in-on-delivered", name: string) => Promise<void>;
 
 export interface Surroundings {

@@ -115,7 +115,7 @@ async function killAt(
       release();
       break;
     case "in the middle of":
-      // A commit that waits for a standby has been written, and nobody has been told.
+      // A commit that waits for a standby has been written, and no caller has a reply.
       await holdCommits(lab.postgres);
       release();
       await until(
@@ -162,13 +162,13 @@ async function works(): Promise<void> {
 }
 
 /** Null: workers have not done what they can. */
-async function atRest({ operation, order }: Case, told: RunEnd | null): Promise<string | null> {
+async function atRest({ operation, order }: Case, reply: RunEnd | null): Promise<string | null> {
   for (const service of ["rescuer", "reconciler", "cleaner"] as const) await worker.work(service);
   const record = await shop.read(operation, order);
   if (record?.state === "completed" || record?.state === "failed") return record.state;
   if (record?.state === "unknown") return record.reconcileAfter === null ? "unknown" : null;
-  // Its caller has heard an error, and comes again.
-  return told?.kind === "threw" && record?.state !== "in_progress" ? (record?.state ?? "none") : null;
+  // Its caller got an error, and comes again.
+  return reply?.kind === "threw" && record?.state !== "in_progress" ? (record?.state ?? "none") : null;
 }
 
 /**
@@ -188,9 +188,9 @@ function restsUnsent(kind: Kind): string {
 }
 
 async function comeToRest(one: Case, submission: Submission, expected: string): Promise<string> {
-  const { told } = await submission.ended;
+  const { reply } = await submission.ended;
   const ends = async () => {
-    const rest = await atRest(one, told);
+    const rest = await atRest(one, reply);
     // An owner that lives may still settle its own.
     return rest === "unknown" && expected !== "unknown" ? null : rest;
   };
@@ -210,19 +210,18 @@ async function check(
   { rest, expected, wasSent }: Ending,
 ): Promise<string> {
   const { kind, operation, order } = one;
-  const { told } = await submission.ended;
+  const { reply } = await submission.ended;
   const first = await insist(client, operation, { order });
   const again = await insist(worker, operation, { order });
   expect((await shop.read(operation, order))?.state).toBe(expected);
   expect(answered(again)).toEqual(answered(first));
-  if (answered(told) !== null)
-    expect(answered(told), "what its own caller has heard").toEqual(answered(first));
+  if (answered(reply) !== null) expect(answered(reply), "what its own caller got").toEqual(answered(first));
   const settled = expected === "completed" ? 1 : 0;
   // What was sent stays charged, also where nobody else can know.
   const charged = wasSent || settled === 1 ? 1 : 0;
   expect(lab.charges(order), "by the provider's own ledger").toHaveLength(charged);
   expect(await shop.rows(order)).toEqual({ orders: 1, settled });
-  return `${kind} ${told.kind} ${rest} ${expected}`;
+  return `${kind} ${reply.kind} ${rest} ${expected}`;
 }
 
 describe.each(ports)("a Postgres that is killed around %s", (port, number) => {
@@ -269,15 +268,15 @@ describe("a process that is killed while its COMMIT is on its way", () => {
   const outcomes = ["release", "drop"] as const;
   const cases = ports
     .filter(([port]) => port.endsWith("COMMIT"))
-    .flatMap(([port, number]) => outcomes.map((fate) => [port, fate, number] as const));
+    .flatMap(([port, number]) => outcomes.map((outcome) => [port, outcome, number] as const));
   test.each(sample(cases, 2))(
     "%s, and the network's hold ends in a %s",
 
-    async (port, fate, number) => {
+    async (port, outcome, number) => {
       const own = await startProxy({ to: { port: lab.postgres.port } });
       const victim = await shop.open({ leaseMs: patient(1_500), through: own.url(shop.url) });
       const operation = nameOf({ kind: "provider", leaseEnd: "resume", finishes: true });
-      const order = `${port} ${fate}`;
+      const order = `${port} ${outcome}`;
       const submission = victim.submit(operation, { order }, { stop: { number, when: "before" } });
       expect(await submission.stopped()).toBe("commitPhase");
       const hold = own.holdWhen(isCommit);
@@ -292,7 +291,7 @@ describe("a process that is killed while its COMMIT is on its way", () => {
       });
       // The phase's transaction is still open: nobody can tell yet, and nobody waits to try.
       expect(await worker.work("rescuer")).toMatchObject({ report: { rescued: 0 } });
-      if (fate === "release") hold.release();
+      if (outcome === "release") hold.release();
       else hold.drop();
       const one = { kind: "provider", operation, order } as const;
       expect(await until(() => atRest(one, null), { what: "it comes to rest", timeoutMs: 40_000 })).toBe(

@@ -1,5 +1,5 @@
 /**
- * The frozen-owner trap, with processes that SIGSTOP really freezes: at the send, after everything that could have told it
+ * The frozen-owner trap, with processes that SIGSTOP really freezes: at the send, after everything that could have notified it
  * not to send, or just before that. Others go on meanwhile; then it thaws, as if nothing had happened.
  */
 import { beforeAll, describe, expect, test } from "vitest";
@@ -74,9 +74,9 @@ function frozenAt(kind: Kind, number: number, deaf = number === send): Frozen {
 
 const stateOf = async ({ operation, order }: Frozen) => (await shop.read(operation, order))?.state ?? null;
 const sendsOf = ({ order }: Frozen, process: ChargingProcess) =>
-  process.told(order).filter(({ sends }) => sends !== undefined).length;
+  process.linesOf(order).filter(({ sends }) => sends !== undefined).length;
 const answersOf = ({ process, order }: Frozen) =>
-  process.told(order).filter(({ answered: key }) => key !== undefined);
+  process.linesOf(order).filter(({ answered: key }) => key !== undefined);
 
 beforeAll(async () => {
   lab = await openChargingLab();
@@ -99,10 +99,10 @@ beforeAll(async () => {
   );
 });
 
-/** Thaws it, and waits until it has heard what has become of its submission. */
+/** Thaws it, and waits until it has the reply to its submission. */
 async function thawed(it: Frozen) {
   it.thaw();
-  return (await it.submission.ended).told;
+  return (await it.submission.ended).reply;
 }
 
 /** … and what the other side says to its send. */
@@ -130,7 +130,7 @@ describe("frozen at the send, past the last look at its lease, with a client tha
     expect(asked.length, "the other side was asked, and knew of nothing").toBeGreaterThanOrEqual(2);
     expect(await stateOf(it)).toBe("unknown");
     expect(await client.submit(it.operation, { order: it.order }).ended).toMatchObject({
-      told: { kind: "unknown" },
+      reply: { kind: "unknown" },
     });
     expect((await shop.list("unknown")).map(({ key }) => key)).toContain(it.order);
     expect(lab.charges(it.order)).toEqual([]);

@@ -191,7 +191,7 @@ function expected(victim: Victim): Outcome {
 /** What others did after the kill. */
 function effectsOf(victim: Victim) {
   const { client, worker } = marketOf(victim);
-  const lines = [client, worker].flatMap((process) => process.told(victim.order));
+  const lines = [client, worker].flatMap((process) => process.linesOf(victim.order));
   return {
     ran: (step: string) => lines.filter(({ ran }) => ran === step).length,
     sends: lines.filter(({ sends }) => sends !== undefined).length,
@@ -223,7 +223,7 @@ async function replays(victim: Victim): Promise<readonly RunEnd[]> {
   // Where workers found nothing to go on with, it begins here.
   await insist(client, operation, { order });
   const both = [client, worker, client].map((process) => process.submit(operation, { order }).ended);
-  return (await Promise.all(both)).map((submitted) => submitted.told);
+  return (await Promise.all(both)).map((submitted) => submitted.reply);
 }
 
 async function check(victim: Victim): Promise<Outcome> {
@@ -264,7 +264,7 @@ async function storyOf(victim: Victim): Promise<string> {
   const record = JSON.stringify(await shop.read(operation, order));
   const proofs = (await shop.proofs(operation, order)).join(", ");
   const effects = [client, worker]
-    .flatMap((process) => process.told(order))
+    .flatMap((process) => process.linesOf(order))
     .map((line) => JSON.stringify(line));
   return [`${order} ${stop.when} ${port}`, record, `settled by ${proofs}`, ...effects].join("\n");
 }

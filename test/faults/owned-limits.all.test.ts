@@ -39,7 +39,7 @@ describe("a phase longer than its lease", () => {
     if (begun?.state !== "in_progress") throw new TypeError("it must be running");
     await until(
       async () => {
-        expect((await other.submit(operation, order).ended).told).toEqual({
+        expect((await other.submit(operation, order).ended).reply).toEqual({
           kind: "other",
           what: "in_progress",
         });
@@ -50,10 +50,10 @@ describe("a phase longer than its lease", () => {
       { what: "the lease has been over twice", timeoutMs: 20_000, intervalMs: 50 },
     );
     running.release();
-    const { told: ended } = await running.ended;
+    const { reply: ended } = await running.ended;
     const story = JSON.stringify(owner.worker.lines.slice(-12));
     expect(ended, story).toMatchObject({ kind: "executed", status: 201 });
-    const { told: again } = await other.submit(operation, order).ended;
+    const { reply: again } = await other.submit(operation, order).ended;
     expect(answered(again)).toEqual(answered(ended));
     expect(await shop.read(operation, order.order)).toMatchObject({ state: "completed", fence: begun.fence });
     expect(await shop.rows(order.order)).toEqual({ orders: 1, settled: 1 });
@@ -113,7 +113,7 @@ describe("a job that kills its own process, each time", () => {
       expect((await shop.list("unknown")).map(({ key }) => key)).toContain(order.order);
       const client = await shop.open(settings);
       for (let again = 0; again < 3; again++) {
-        expect((await client.submit(operation, order).ended).told).toEqual({
+        expect((await client.submit(operation, order).ended).reply).toEqual({
           kind: "unknown",
           retryAfterMs: null,
         });
@@ -131,7 +131,7 @@ describe("a job that kills its own process, each time", () => {
     let deaths = 0;
     const retry = async () => {
       const submitted = await client.submit(operation, order).ended.catch(() => null);
-      if (submitted !== null) return submitted.told.kind === "unknown" ? submitted.told : undefined;
+      if (submitted !== null) return submitted.reply.kind === "unknown" ? submitted.reply : undefined;
       expect(await client.worker.exited).toMatchObject({ signal: "SIGKILL" });
       deaths += 1;
       client = await shop.open(settings);
@@ -163,7 +163,7 @@ test("the cleaner forgets what is finished, and never what is running, resumable
   const forgotten = async (order: string) => (await shop.read(operation, order)) === null;
   /** Cleaned at least once from now on. */
   const cleaned = async (order: string) => {
-    expect((await owner.submit(operation, { order }).ended).told).toMatchObject({ status: 201 });
+    expect((await owner.submit(operation, { order }).ended).reply).toMatchObject({ status: 201 });
     await until(() => forgotten(order), { what: "a finished record is forgotten" });
   };
   await cleaned("clean-finished-1");
@@ -181,7 +181,7 @@ test("the cleaner forgets what is finished, and never what is running, resumable
   expect(await stateOf("clean-unknown")).toBe("unknown");
   expect(await stateOf("clean-dead")).toBe("unknown");
   running.release();
-  expect((await running.ended).told).toMatchObject({ kind: "executed", status: 201 });
+  expect((await running.ended).reply).toMatchObject({ kind: "executed", status: 201 });
   await until(() => forgotten("clean-running"), { what: "once finished it goes, too" });
   expect(await stateOf("clean-unknown")).toBe("unknown");
   expect(await stateOf("clean-dead")).toBe("unknown");

@@ -28,7 +28,7 @@ beforeAll(async () => {
 });
 
 const sendsOf = (order: string) =>
-  [client, worker].flatMap((process) => process.told(order)).filter(({ sends }) => sends !== undefined);
+  [client, worker].flatMap((process) => process.linesOf(order)).filter(({ sends }) => sends !== undefined);
 
 /** It has come to a completion by itself: one charge, and the same bytes for everybody. */
 async function expectCompleted(operation: string, order: string): Promise<void> {
@@ -44,8 +44,8 @@ describe.each(["resume", "reconcile"] as const)("lease end %s", (leaseEnd) => {
   test("provider: sent again under its key in the same attempt, charged once", async () => {
     const operation = nameOf({ kind: "provider", leaseEnd, finishes: true });
     const order = `once-${leaseEnd}`;
-    const { told } = await client.submit(operation, { order }, { modes: [mute] }).ended;
-    expect(told).toMatchObject({ kind: "executed", status: 201 });
+    const { reply } = await client.submit(operation, { order }, { modes: [mute] }).ended;
+    expect(reply).toMatchObject({ kind: "executed", status: 201 });
     expect(sendsOf(order)).toHaveLength(2);
     expect(new Set(sendsOf(order).map(({ sends }) => sends)).size).toBe(1);
     await expectCompleted(operation, order);
@@ -54,8 +54,8 @@ describe.each(["resume", "reconcile"] as const)("lease end %s", (leaseEnd) => {
   test("provider: mute for a whole attempt, unknown at first; then sent again, charged once", async () => {
     const operation = nameOf({ kind: "provider", leaseEnd, finishes: true });
     const order = `always-${leaseEnd}`;
-    const { told } = await client.submit(operation, { order }, { modes: always }).ended;
-    expect(told).toMatchObject({ kind: "unknown" });
+    const { reply } = await client.submit(operation, { order }, { modes: always }).ended;
+    expect(reply).toMatchObject({ kind: "unknown" });
     await expectCompleted(operation, order);
     expect(await shop.proofs(operation, order)).toEqual(["downstream-deduplicates"]);
   });
@@ -65,8 +65,8 @@ describe.each(["resume", "reconcile"] as const)("lease end %s", (leaseEnd) => {
     async (kind) => {
       const operation = nameOf({ kind, leaseEnd, finishes: true });
       const order = `${kind}-${leaseEnd}`;
-      const { told } = await client.submit(operation, { order }, { modes: always }).ended;
-      expect(told).toMatchObject({ kind: "unknown" });
+      const { reply } = await client.submit(operation, { order }, { modes: always }).ended;
+      expect(reply).toMatchObject({ kind: "unknown" });
       await expectCompleted(operation, order);
       expect(await shop.proofs(operation, order)).toEqual(["found-downstream"]);
       expect(sendsOf(order)).toHaveLength(1);
@@ -76,12 +76,12 @@ describe.each(["resume", "reconcile"] as const)("lease end %s", (leaseEnd) => {
   test("none: unknown, nothing sent again, and shown to the operator", async () => {
     const operation = nameOf({ kind: "none", leaseEnd, finishes: true });
     const order = `none-${leaseEnd}`;
-    const { told } = await client.submit(operation, { order }, { modes: always }).ended;
-    expect(told).toEqual({ kind: "unknown", retryAfterMs: null });
+    const { reply } = await client.submit(operation, { order }, { modes: always }).ended;
+    expect(reply).toEqual({ kind: "unknown", retryAfterMs: null });
     for (const service of ["rescuer", "reconciler", "cleaner"] as const) await worker.work(service);
     for (const process of [client, worker]) {
       const again = await process.submit(operation, { order }).ended;
-      expect(again.told).toEqual({ kind: "unknown", retryAfterMs: null });
+      expect(again.reply).toEqual({ kind: "unknown", retryAfterMs: null });
     }
     expect(sendsOf(order)).toHaveLength(1);
     expect(lab.charges(order)).toHaveLength(1);

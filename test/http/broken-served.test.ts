@@ -4,7 +4,7 @@ import { type App, type Broken, dropHeader, expectNoticed, rewriteHeader } from 
 type Execute = App["latchkey"]["executeOwned"];
 type Submission = Parameters<Execute>[1];
 
-/** An adapter that asks something else of Latchkey, or makes something else of what it hears. */
+/** An adapter that asks something else of Latchkey, or makes something else of the reply. */
 function executing(wrong: (execute: Execute) => Execute): (app: App) => App {
   return (app) => {
     const { latchkey } = app;
@@ -37,7 +37,7 @@ const forgetful = submitting((submission) => {
   return { ...submission, key: { ...submission.key, key: `${submission.key.key}-${requests}` } };
 });
 
-/** Keeps what it has once heard for a key. */
+/** Keeps the first reply for a key. */
 const remembering = () => {
   const answers = new Map<string, ReturnType<Execute>>();
   return executing((execute) => (operation, submission, input) => {

@@ -1,4 +1,4 @@
-/** The fixture's charges, against a provider that is a process of its own and misbehaves when told. */
+/** The fixture's charges, against a provider that is a process of its own and misbehaves when asked to. */
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { type Fixture, type FixtureAnswer, startFixture, temporaryFolder } from "../support/fixture.ts";

@@ -13,7 +13,7 @@ afterAll(releaseAll);
 
 const pairs = 60;
 
-/** How often a left value is below a right one; 0.5 where they cannot be told apart (Mann and Whitney's U, as a share). */
+/** How often a left value is below a right one; 0.5 where they cannot be distinguished (Mann and Whitney's U, as a share). */
 function shareBelow(left: readonly number[], right: readonly number[]): number {
   let below = 0;
   for (const one of left) {
@@ -80,7 +80,7 @@ test("a caller whose permission is withdrawn gets no replay", async () => {
     return Response.json({ secret: "canary" }, { status: 201 });
   });
   const allowed = new Set(["ada"]);
-  // As a service has it: who may not ask is turned away before Latchkey hears of it.
+  // As a service has it: who may not ask is turned away before Latchkey sees it.
   const service = async (request: Request) =>
     allowed.has(request.headers.get("x-user") ?? "") ? order(request) : new Response(null, { status: 403 });
   const ask = () =>

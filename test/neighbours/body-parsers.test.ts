@@ -256,7 +256,7 @@ describe.each(Object.entries(readElsewhere))("%s, whose parser keeps a body else
     ["a Map", new Map([["pay", 5]])],
     ["an instance with private members", new URLSearchParams("pay=5")],
     ["a bigint", { pay: 5n }],
-  ])("and leaves %s, is refused: another body could not be told from it", async (_left, left) => {
+  ])("and leaves %s, is refused: another body could not be distinguished from it", async (_left, left) => {
     const call = await start(make(left));
     expect((await call(newKey(), "<pay>5</pay>")).json(), name).toMatchObject({ code: "body-consumed" });
   });

@@ -22,7 +22,7 @@ export async function serveListener(listener: RequestListener): Promise<Served> 
   return { call: (call) => send(url, call), close: closeWhenIdle };
 }
 
-/** What a mount has said, with the app on a port for what it has left out. */
+/** What a mount has answered, with the app on a port for what it has left out. */
 export async function withDefaults(
   mounted: Mounted,
   listener: () => RequestListener | Promise<RequestListener>,

@@ -364,7 +364,7 @@ test.each([
   "connect-multiparty before Express",
   "multiparty before Express",
   "multer in memory before Express",
-])("%s: files whose parts say no media type are told apart, too", async (name) => {
+])("%s: files whose parts have no media type are distinguished, too", async (name) => {
   const url = await start(services[name] ?? expect.fail());
   const upload = { key: newKey(), type: null };
   for (const replayed of [null, "true"]) {

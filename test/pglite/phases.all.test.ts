@@ -49,7 +49,7 @@ describe("phases on PGlite", () => {
   });
   afterAll(() => database.close());
 
-  test("while one is open, who asks for its key is told at once that it is running", async () => {
+  test("while one is open, a request with its key gets the reply at once that it is running", async () => {
     const record = await begin(store);
     const [entered, leave] = [deferred(), deferred()];
     const phase = supportOf(store).phase({ owner: ownerOf(record), ...open }, async () => {

@@ -99,7 +99,7 @@ describe("a folder and its processes", () => {
 });
 
 describe("openPglite", () => {
-  test("refuses production, unless told otherwise", async () => {
+  test("refuses production, unless it is allowed", async () => {
     vi.stubEnv("NODE_ENV", "production");
     const refused = join(folder, "production");
     try {

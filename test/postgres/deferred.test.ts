@@ -127,7 +127,7 @@ describe("a record that refuses to be claimed, on Postgres", () => {
     expect(inUse()).toBe(1);
   });
 
-  test("an error that no record causes is told", async () => {
+  test("an error that no record causes is reported", async () => {
     await world.sql("alter table latchkey.records rename to gone");
     await expect(world.store.claimPending([want("report", 1)])).rejects.toThrow();
     await world.sql("alter table latchkey.gone rename to records");

@@ -68,7 +68,7 @@ async function live({ store }: Prepared, withCodec: { readonly codec?: Codec }) 
     deduplication: "none",
     retry: { attempts: 1 },
     execute: async ({ refuse }) => {
-      if (refuse) throw new EffectRefused({ detail: { said: canaries.refusal } });
+      if (refuse) throw new EffectRefused({ detail: { reason: canaries.refusal } });
       return { id: canaries.callResult };
     },
   });

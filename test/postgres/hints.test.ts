@@ -41,7 +41,7 @@ describe.each(postgresVersions())("hints on PostgreSQL %i", (version) => {
   async function collect(hints: HintSupport) {
     const received: Hint[] = [];
     const stop = await hints.listen((hint) => received.push(hint));
-    return { heard: received, stop };
+    return { received, stop };
   }
 
   const listeners = async () => {
@@ -51,14 +51,14 @@ describe.each(postgresVersions())("hints on PostgreSQL %i", (version) => {
     return rows.map(({ pid }) => pid);
   };
 
-  test("are heard by other processes and by their own, each kind for itself", async () => {
+  test("reach other processes and by their own, each kind for itself", async () => {
     const [sender, hearer] = [hintsOf(sending), hintsOf(hearing)];
     const [there, here] = [await collect(hearer.hints), await collect(sender.hints)];
     sender.hints.send("effects");
-    await until(() => there.heard.length === 1 && here.heard.length === 1, { what: "both hear it" });
+    await until(() => there.received.length === 1 && here.received.length === 1, { what: "both receive it" });
     sender.hints.send("pending");
-    await until(() => there.heard.length === 2, { what: "the other kind is heard" });
-    expect(there.heard).toEqual(["effects", "pending"]);
+    await until(() => there.received.length === 2, { what: "the other kind is received" });
+    expect(there.received).toEqual(["effects", "pending"]);
     await there.stop();
     await here.stop();
     await sender.close();
@@ -67,12 +67,12 @@ describe.each(postgresVersions())("hints on PostgreSQL %i", (version) => {
 
   test("go together while one is under way", async () => {
     const [sender, hearer] = [hintsOf(sending), hintsOf(hearing)];
-    const { heard: received } = await collect(hearer.hints);
+    const { received } = await collect(hearer.hints);
     for (let count = 0; count < 200; count++) sender.hints.send(count % 2 === 0 ? "effects" : "pending");
     expect(sending.totalCount, "one connection at most").toBeLessThanOrEqual(1);
     await sender.close();
     await until(() => received.includes("pending") && received.includes("effects"), {
-      what: "both kinds are heard",
+      what: "both kinds are received",
     });
     expect(received.length).toBeLessThanOrEqual(4);
     await hearer.close();
@@ -85,8 +85,10 @@ describe.each(postgresVersions())("hints on PostgreSQL %i", (version) => {
     expect(hearing.totalCount).toBe(1);
     for (const { stop } of others.slice(1)) await stop();
     sender.hints.send("effects");
-    await until(() => first?.heard.length === 1 && others[0]?.heard.length === 1, { what: "both hear it" });
-    expect(others.slice(1).flatMap(({ heard: received }) => received)).toEqual([]);
+    await until(() => first?.received.length === 1 && others[0]?.received.length === 1, {
+      what: "both receive it",
+    });
+    expect(others.slice(1).flatMap(({ received }) => received)).toEqual([]);
     await first?.stop();
     await first?.stop();
     expect(await listeners(), "one listens still").toHaveLength(1);
@@ -94,18 +96,18 @@ describe.each(postgresVersions())("hints on PostgreSQL %i", (version) => {
     await until(async () => (await listeners()).length === 0, { what: "nobody listens" });
     const again = await collect(hearer.hints);
     sender.hints.send("pending");
-    await until(() => again.heard.length === 1, { what: "who begins anew hears" });
+    await until(() => again.received.length === 1, { what: "a new subscriber receives" });
     await sender.close();
     await hearer.close();
   });
 
   test("stay in their schema", async () => {
     const [other, sender, hearer] = [hintsOf(sending, "elsewhere"), hintsOf(sending), hintsOf(hearing)];
-    const { heard: received } = await collect(hearer.hints);
+    const { received } = await collect(hearer.hints);
     other.hints.send("pending");
     await other.close();
     sender.hints.send("effects");
-    await until(() => received.length > 0, { what: "a hint is heard" });
+    await until(() => received.length > 0, { what: "a hint is received" });
     expect(received).toEqual(["effects"]);
     await sender.close();
     await hearer.close();
@@ -113,14 +115,14 @@ describe.each(postgresVersions())("hints on PostgreSQL %i", (version) => {
 
   test("a listener whose backend is ended comes back, and takes everything to be due", async () => {
     const [sender, hearer] = [hintsOf(sending), hintsOf(hearing)];
-    const { heard: received } = await collect(hearer.hints);
+    const { received } = await collect(hearer.hints);
     const [pid] = await listeners();
     await observer.query("select pg_terminate_backend($1)", [pid]);
     await until(() => received.length === 2, { what: "it has come back" });
     expect([...received].sort()).toEqual(["effects", "pending"]);
     expect(await listeners()).not.toEqual([pid]);
     sender.hints.send("effects");
-    await until(() => received.length === 3, { what: "it hears again" });
+    await until(() => received.length === 3, { what: "it receives again" });
     await sender.close();
     await hearer.close();
   });
@@ -129,7 +131,7 @@ describe.each(postgresVersions())("hints on PostgreSQL %i", (version) => {
     const proxy = await startProxy({ to: { port: Number(new URL(url).port) } });
     const pool = openPool(proxy.url(url), { max: 6, application_name: "hearing" });
     const [sender, hearer] = [hintsOf(sending), hintsOf(pool)];
-    const { heard: received, stop } = await collect(hearer.hints);
+    const { received, stop } = await collect(hearer.hints);
     const endAll =
       "select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'hearing'";
     for (let times = 0; times < 3; times++) {
@@ -141,10 +143,10 @@ describe.each(postgresVersions())("hints on PostgreSQL %i", (version) => {
       listening.release();
     }
     await until(() => received.length > 0, { what: "it has come back" });
-    const told = received.length;
+    const before = received.length;
     sender.hints.send("effects");
-    await until(() => received.length > told, { what: "it hears again" });
-    expect(told, "it took everything to be due once").toBe(2);
+    await until(() => received.length > before, { what: "it receives again" });
+    expect(before, "it took everything to be due once").toBe(2);
     await stop();
     await until(async () => (await listeners()).length === 0, { what: "nobody listens" });
     expect(pool.totalCount).toBe(0);
@@ -183,11 +185,11 @@ describe.each(postgresVersions())("hints on PostgreSQL %i", (version) => {
 
   test("no notification rides in a transaction that enqueues", async () => {
     const hearer = hintsOf(hearing);
-    const { heard: received } = await collect(hearer.hints);
+    const { received } = await collect(hearer.hints);
     const store = postgresStore({ pool: sending });
     await enqueuing(store, [newEffect()], async () => {}, newLife(newKey()));
     store.hints?.send("pending");
-    await until(() => received.length > 0, { what: "the hint is heard" });
+    await until(() => received.length > 0, { what: "the hint is received" });
     expect(received).toEqual(["pending"]);
     await store.close();
     await hearer.close();

@@ -109,7 +109,7 @@ describe.each([
     for (const one of pools) await expectNoLeak(one);
   });
 
-  test("a duplicate that blocks on the first one's rows is rolled back, and hears of the first", async () => {
+  test("a duplicate that blocks on the first one's rows is rolled back, and gets the answer of the first", async () => {
     await pool.query(
       "create table if not exists unique_orders (id text primary key); truncate unique_orders",
     );

@@ -178,7 +178,7 @@ describe.each(postgresVersions())("settling on PostgreSQL %i", (version) => {
     expect(await store.settlement.settle(owner.key, foreign, charged, note())).toBe(false);
   });
 
-  test("the end of a call that had to wait for its own first try hears that it is done", async () => {
+  test("the end of a call that had to wait for its own first try gets the reply that it is done", async () => {
     const owner = ownerOf(await begin(store));
     await store.journal.startCall(owner, intent("charge"));
     const end = { event: "finish", result: input } as const;

@@ -89,7 +89,7 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
       });
       const { resolve } = supportOf(store);
       expect(await resolve(life, life.id, life.fence, 150), "a read alone proves nothing").toBe("in_doubt");
-      expect(isAnswered, "who is told of it must not lose it with this server").toBe(false);
+      expect(isAnswered, "a caller that got it must not lose it with this server").toBe(false);
       const settled = resolve(life, life.id, life.fence, 20_000);
       await replication.pass();
       expect(await settled).toBe("committed");
@@ -112,17 +112,17 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
       await cancelSyncWait();
       expect(await run).toMatchObject({ kind: "in_doubt" });
     }
-    let told = 0;
+    let calls = 0;
     const reads = lives.map(async (life) => {
       const { record } = await store.read(life);
-      told += 1;
+      calls += 1;
       return record?.id;
     });
     const confirming = `select count(*)::int as count from pg_stat_activity where ${waiting} and query = 'commit'`;
     await until(async () => (await primary.admin(confirming))[0]?.count === lives.length, {
       what: "each look-up waits for the standby",
     });
-    expect(told).toBe(0);
+    expect(calls).toBe(0);
     await replication.pass();
     expect(await Promise.all(reads)).toEqual(lives.map(({ id }) => id));
     await many.end();
@@ -204,7 +204,7 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
     await store.close();
   });
 
-  /** What a cancelled wait left on the primary alone is told only once the standby has it. */
+  /** What a cancelled wait left on the primary alone is returned only once the standby has it. */
   /** The write is made, and neither it nor the write that should confirm it is known to be on the standby. */
   async function expectInDoubt(write: () => Promise<unknown>) {
     replication.stall();
@@ -226,7 +226,7 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
     expect(await answered).toEqual(expected);
   }
 
-  test("a start or an end of a send whose wait was cancelled is told only once it is replicated", async () => {
+  test("a start or an end of a send whose wait was cancelled is returned only once it is replicated", async () => {
     const store = openStore();
     const outbox = outboxOf(store);
     await enqueuing(store, [newEffect({ effect: "unconfirmed" })]);
@@ -239,7 +239,7 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
     await store.close();
   });
 
-  test("what a person decides, and a wait was cancelled for, is told only once it is replicated", async () => {
+  test("what a person decides, and a wait was cancelled for, is returned only once it is replicated", async () => {
     const store = openStore();
     const { owner, guard } = await beginUnknown(store);
     const [settling, redriving, removing] = [note(), note(), note()];
@@ -311,7 +311,7 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
     },
   );
 
-  test("on a standby nobody is told what is unknown, resumable or in the ledger", async () => {
+  test("a standby does not answer what is unknown, resumable or in the ledger", async () => {
     const { owner, guard } = await beginUnknown(openStore());
     await standby.untilCaughtUp();
     const copy = openPool(standby.url, { max: 4 });

@@ -76,10 +76,10 @@ function tellsTheStory(open: () => Promise<{ store: Store<never>; database: Quer
     ["lookup", "unknown"],
     ["close", "unknown"],
     ["none", "unknown"],
-  ])("%s", async (kind, said) => {
+  ])("%s", async (kind, expected) => {
     const { store, database } = await open();
     const { first, last, charges, rows, report } = await story(store as Store<Queries>, database, kind);
-    expect(first.kind).toBe(said);
+    expect(first.kind).toBe(expected);
     expect(charges).toBe(1);
     if (kind === "none") {
       expect(last).toMatchObject({ kind: "unknown" });

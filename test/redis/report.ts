@@ -3,7 +3,7 @@ import type { Latchkey } from "../../packages/latchkey/src/index.ts";
 
 const day = 24 * 60 * 60 * 1_000;
 
-/** `send` is the other side; it is told the step and the key of its call. */
+/** `send` is the other side; it gets the step and the key of its call. */
 export function defineReport(latchkey: Latchkey<never>, send: (step: string, key: string) => Promise<void>) {
   const effect = latchkey.effect("report.send", {
     deduplication: "provider",

@@ -65,7 +65,7 @@ describe.skipIf(redisProgram() === undefined)("a reply that is lost with its con
     expect(await store.renew(life, life.id, life.fence, minute)).toBe(true);
   });
 
-  test("end: the owner hears that it has completed", async () => {
+  test("end: the owner gets the reply that it has completed", async () => {
     const record = await reserve(store);
     const ended = await twice(() => store.end(record, record.id, record.fence, completion()));
     expect(ended?.expiresAt).toEqual(expect.any(Number));

@@ -237,7 +237,7 @@ export class PrivatePostgres {
     this.#killed = true;
   }
 
-  /** Ends the server politely and keeps its files. Default `fast`: sessions are told 57P01. */
+  /** Ends the server politely and keeps its files. Default `fast`: sessions get 57P01. */
   async shutdown(mode: ShutdownMode = "fast"): Promise<void> {
     await this.#ending(async (pid) => {
       process.kill(pid, SHUTDOWN_SIGNALS[mode]);

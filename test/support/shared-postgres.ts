@@ -65,7 +65,7 @@ function usual(): PostgresVersion {
   return version;
 }
 
-/** Creates a database with a random name, on the shared server unless told otherwise. */
+/** Creates a database with a random name, on the shared server unless another is given. */
 export async function freshDatabase(options: FreshDatabaseOptions = {}): Promise<FreshDatabase> {
   const server = options.server ?? (await sharedPostgres(options.version));
   const name = `test_${randomUUID().replaceAll("-", "").slice(0, 16)}`;

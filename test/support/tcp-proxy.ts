@@ -311,7 +311,7 @@ export class TcpProxy {
     return this.#hold((message) => message.direction === "up" && matches(message));
   }
 
-  /** Keeps back the first message from the server that matches: the work is done, its answer is not heard. */
+  /** Keeps back the first message from the server that matches: the work is done, its answer does not arrive. */
   holdReplyWhen(matches: (message: BackendMessage) => boolean): Hold {
     return this.#hold((message) => message.direction === "down" && matches(message));
   }

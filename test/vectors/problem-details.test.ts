@@ -39,8 +39,8 @@ describe("every problem body", () => {
     const occurrence = fc.record({ detail: text, operationRef: text });
     const arbitrary = fc.tuple(fc.constantFrom(...problemCodes), fc.constantFrom(...policies), occurrence);
     fc.assert(
-      fc.property(arbitrary, ([code, policy, said]) => {
-        const { status, problem } = bodyOf(code, policy, "urn:latchkey:problem:", said);
+      fc.property(arbitrary, ([code, policy, details]) => {
+        const { status, problem } = bodyOf(code, policy, "urn:latchkey:problem:", details);
         expect(problemFaults(problem, { status, code, policy })).toEqual([]);
         expect(schema?.(problem) ?? []).toEqual([]);
       }),

@@ -200,7 +200,7 @@ describe("keys", () => {
 });
 
 describe("pieces that are not encrypted", () => {
-  test("are refused, unless it is said that they are still there", () => {
+  test("are refused, unless an option says that they are still there", () => {
     expect(() => decoded(plain)).toThrow(expect.objectContaining({ code: "not-encrypted" }));
     expect(() => decoded(new Uint8Array(0))).toThrow(expect.objectContaining({ code: "not-encrypted" }));
     expect(decoded(plain, context, { plaintext: "read" })).toBe(plain);
@@ -247,7 +247,7 @@ describe("a record whose pieces cannot be decoded", () => {
     },
   );
 
-  test("in a row from before encryption: refused, or read where it is said so", async () => {
+  test("in a row from before encryption: refused, or read where an option allows it", async () => {
     const store = memoryStore();
     const submit = (options?: Partial<EncryptionOptions>) => {
       const latchkey = createLatchkey({ store, ...(options && { codec: codecOf(options) }) });

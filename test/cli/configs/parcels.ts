@@ -1,4 +1,4 @@
-/** A service that consumes messages and refuses each, until it is told not to. The test and its config define the same. */
+/** A service that consumes messages and refuses each, until it is set not to. The test and its config define the same. */
 import { type Codec, createInbox, createLatchkey, MessageRefused, type RedrivenMessage } from "latchkey";
 import { encryptionCodec } from "latchkey/encryption";
 import { postgresStore } from "latchkey/postgres";

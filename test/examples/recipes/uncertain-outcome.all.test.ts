@@ -67,7 +67,7 @@ async function chargeAndDie(provider: Provider, key: string) {
   return { id: String(charge.id), reference: String(charge.reference), amount: 500 };
 }
 
-/** Until its lease has ended a retry is told that it runs; then that its outcome is unknown. */
+/** Until its lease has ended a retry gets the reply that it runs; then that its outcome is unknown. */
 async function untilUnknown(service: Recipe, key: string): Promise<void> {
   await until(async () => (await pay(service, key)).body.includes("outcome-unknown"));
 }

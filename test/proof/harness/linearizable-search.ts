@@ -190,7 +190,7 @@ function undoneBy(
   return next;
 }
 
-/** Where nobody settles, an unknown stays one: only its owner is told anything else. */
+/** Where nobody settles, an unknown stays one: only its owner gets any other reply. */
 function leavesUnknown(answered: Answered | null): boolean {
   return answered?.kind === "unknown" || answered?.kind === "executed" || answered?.kind === "answered";
 }
@@ -233,10 +233,10 @@ function unasked(one: Configuration, { open, known }: Surroundings): readonly Co
       return state.owner === "lost" ? [completed] : [];
     case "completed": {
       if (state.answer !== null) return [];
-      const told = open.flatMap(({ answered }) =>
+      const answers = open.flatMap(({ answered }) =>
         answered !== null && "answer" in answered ? [answered.answer] : [],
       );
-      return [...new Set(told)].map((answer) => ({ ...one, state: { ...state, answer } }));
+      return [...new Set(answers)].map((answer) => ({ ...one, state: { ...state, answer } }));
     }
     default:
       return state satisfies never;

@@ -49,10 +49,10 @@ const named = (cases: readonly Case[]) =>
 
 const possible: readonly Case[] = [
   ["nothing", []],
-  ["one runs, the next is told the same", [submit(1, 2, executed()), submit(3, 4, replay())]],
+  ["one runs, the next gets the same reply", [submit(1, 2, executed()), submit(3, 4, replay())]],
   ["a replay returns before the run does", [submit(1, 9, executed()), submit(2, 3, replay())]],
   ["a duplicate meanwhile", [submit(1, 4, executed()), submit(2, 3, in_progress)]],
-  ["a run that nobody was told of", [lost(1), submit(2, 3, replay()), submit(4, 5, replay())]],
+  ["a run of which nobody got a reply", [lost(1), submit(2, 3, replay()), submit(4, 5, replay())]],
   ["a lost one comes late", [lost(1), submit(2, 3, retryable), submit(4, 5, replay("L"))]],
   ["a lost one holds the key", [lost(1), submit(2, 3, in_progress), submit(4, 5, executed())]],
   ["a doubt", [submit(1, 2, answers.doubt), submit(3, 4, replay()), submit(5, 6, replay())]],
@@ -100,7 +100,7 @@ const possible: readonly Case[] = [
   ],
   ["a client that cannot tell", [submit(1, 2, answers.answered()), submit(3, 4, answers.answered())]],
   [
-    "taken over: whoever ran is told so",
+    "taken over: the one that ran gets its reply",
     [submit(1, 6, in_progress), submit(2, 3, in_progress), submit(4, 9, executed())],
   ],
 ];
@@ -215,12 +215,12 @@ test("judges small histories as the slow search through all orders does", () => 
   for (let run = 0; run < 6_000; run++) {
     const history = anyHistory(drawFrom(seedOf(7n, run)));
     const [fast, slow] = [checkKey(history).ok, explainable(history)];
-    // In one way the fast one is lenient: who ran before it was told of another is not followed in detail.
+    // In one way the fast one is lenient: a request that ran before it got the reply of another is not followed in detail.
     if (fast && !slow) {
-      const told = history.filter(
+      const replied = history.filter(
         ({ answered }) => answered?.kind === "in_progress" || answered?.kind === "misuse",
       );
-      expect(told.length, JSON.stringify(history)).toBeGreaterThan(1);
+      expect(replied.length, JSON.stringify(history)).toBeGreaterThan(1);
       counts.lenient += 1;
     } else {
       expect(fast, JSON.stringify(history)).toBe(slow);
@@ -236,7 +236,7 @@ interface Running {
   readonly process: string;
   readonly invokedAt: number;
   readonly fingerprint: string;
-  /** What it will be answered, once that is certain; it is told later. */
+  /** What it will be answered, once that is certain; the reply comes later. */
   decided: Answered | null;
 }
 
@@ -247,7 +247,7 @@ interface Holder {
   readonly answer: string | null;
 }
 
-/** A sound key under many processes that ask, die, and are told late; it is forgotten from time to time. */
+/** A sound key under many processes that ask, die, and get late replies; it is forgotten from time to time. */
 function longHistory(draw: Draw, count: number, atOnce: number): readonly Operation[] {
   const history: Operation[] = [];
   const open: Running[] = [];
@@ -277,7 +277,7 @@ function longHistory(draw: Draw, count: number, atOnce: number): readonly Operat
       else if (holder.by === one) {
         life += 1;
         const end = draw.below(4);
-        // The lost one may have completed, or not; nobody has been told.
+        // The lost one may have completed, or not; nobody has got a reply.
         if (end === 0) close(one, null);
         else one.decided = end === 1 ? retryable : executed(`answer ${life}`);
         holder =

@@ -71,7 +71,7 @@ export function checkKey(history: readonly Operation[], options: CheckOptions = 
   return { ok: true, configurations: most };
 }
 
-/** Requests that are never answered are alike, so that they are counted and not told apart. */
+/** Requests that are never answered are alike, so that they are counted and not distinguished. */
 function begun(before: readonly Configuration[], one: Open, open: Open[]): readonly Configuration[] {
   const { fingerprint } = one;
   if (fingerprint === null || !isLost(one.operation)) {

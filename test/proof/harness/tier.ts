@@ -36,7 +36,7 @@ export interface PlantedResult {
   readonly name: string;
   /** The public bug that it re-creates, or null. */
   readonly recreates: string | null;
-  /** What each tier that was asked said: the schedules it took to find it, or null when it did not. */
+  /** For each tier that was run: the schedules it took to find it, or null when it did not. */
   readonly found: Readonly<Partial<Record<TierId, number | null>>>;
 }
 

@@ -17,7 +17,7 @@ export const idempotencyBugs: readonly KnownBug[] = [
     shownBy: [
       at(
         `${src}/execution/lease/run-lease.leases.test.ts`,
-        "a duplicate is told to retry when the lease ends, if it is not renewed",
+        "a duplicate may retry when the lease ends, if it is not renewed",
       ),
       at(
         `${src}/execution/lease/run-lease.leases.test.ts`,

@@ -40,7 +40,7 @@ function read(stdout: string): Checked {
   const failure = /^pan:\d+: (.*)$/m.exec(stdout)?.[1] ?? null;
   const isWhole = failure !== null || !stdout.includes("Search not completed");
   if (errors === undefined || states === undefined || !isWhole || (errors === "0") !== (failure === null)) {
-    throw new Error(`Spin said what was not expected:\n${stdout}`);
+    throw new Error(`Spin printed what was not expected:\n${stdout}`);
   }
   return { states: Number(states), failure };
 }

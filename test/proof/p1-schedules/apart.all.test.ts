@@ -18,19 +18,19 @@ const bounds: readonly Bound[] = [
 async function endsOf(
   name: string,
   bound: Bound,
-  part: (shared: Shared, told: readonly unknown[]) => readonly unknown[],
+  part: (shared: Shared, outcomes: readonly unknown[]) => readonly unknown[],
 ): Promise<ReadonlySet<string>> {
   const { endTexts } = await new Explorer(configurationNamed(name), bound).run();
   const parts = endTexts.map((text) => {
-    const [shared, told] = JSON.parse(text) as [Shared, readonly unknown[]];
-    return JSON.stringify(part(shared, told));
+    const [shared, outcomes] = JSON.parse(text) as [Shared, readonly unknown[]];
+    return JSON.stringify(part(shared, outcomes));
   });
   return new Set(parts);
 }
 
 /** The record, its rows and calls, and what the clients, the rescuer and the reconciler came to. */
-function operationIn({ rows, tables, audit, open, other }: Shared, told: readonly unknown[]) {
-  return [rows, tables, audit, open, other.charges.filter(({ isMail }) => !isMail), told.slice(0, 4)];
+function operationIn({ rows, tables, audit, open, other }: Shared, outcomes: readonly unknown[]) {
+  return [rows, tables, audit, open, other.charges.filter(({ isMail }) => !isMail), outcomes.slice(0, 4)];
 }
 
 /** The effect, without the names of the record and the operation that it belongs to. */

@@ -1,7 +1,7 @@
 /**
  * Deliveries and operations are independent of each other, but that a commit enqueues. So every schedule of both is one of
  * each, in some order, and they are explored apart where both together are too many (partial-order reduction, with two
- * parts). That they are independent is looked at in each call: one that touches nothing of the other part does and hears the
+ * parts). That they are independent is looked at in each call: one that touches nothing of the other part does and gets the
  * same in every world that has the same of its own.
  */
 import type { Reading } from "../../../packages/latchkey/src/stores/life.ts";
@@ -21,7 +21,7 @@ export const reachedApart = "a call touched its own part alone";
 /** What must not be; null: the call has to do with its own part alone. */
 export function judgeApart({ actor, port, args }: Ask, touched: readonly Touch[]): string | null {
   const isForeign = isDispatcher(actor)
-    ? // Of what it finds there it is told the store's time alone.
+    ? // Of what it finds there it gets the store's time alone.
       ({ kept, method }: Touch) => kept !== "effects" && !(port === "read" && method === "record")
     : ({ kept, what }: Touch) => kept === "effects" && !textOf(args).includes(idOf(what));
   const foreign = touched.find(isForeign);
@@ -39,7 +39,7 @@ function isDispatcher(actor: string): boolean {
   return actor.startsWith("dispatcher");
 }
 
-/** What a dispatcher is told of a record that it looks up: it does so to learn the store's time, and gets no more. */
+/** What a dispatcher gets of a record that it looks up: it does so to learn the store's time, and gets no more. */
 export class TimeAlone {
   readonly now: number;
 
@@ -52,7 +52,7 @@ export class TimeAlone {
   }
 }
 
-export function heardBy({ actor, port }: Pick<Ask, "actor" | "port">, value: unknown): unknown {
+export function visibleTo({ actor, port }: Pick<Ask, "actor" | "port">, value: unknown): unknown {
   return isDispatcher(actor) && port === "read" ? new TimeAlone(value as Reading) : value;
 }
 

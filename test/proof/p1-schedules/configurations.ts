@@ -38,7 +38,7 @@ export interface Actor extends Part {
   readonly tree: Tree;
 }
 
-/** @param asOne lives that were told the same are taken for one */
+/** @param asOne lives that got the same replies are taken for one */
 export function actorsOf(configuration: Configuration, asOne: boolean): readonly Actor[] {
   return rolesOf(configuration).map((part) => ({ ...part, tree: new Tree(part.name, part.role, asOne) }));
 }

@@ -29,7 +29,7 @@ export interface Done {
 
 const quiet = { threw: false, violation: null, reached: [], touched: [] } as const;
 
-/** Asking what became of a COMMIT waits until whoever holds the key has ended, or for as long as its caller said. */
+/** Asking what became of a COMMIT waits until whoever holds the key has ended, or for as long as its caller set. */
 export function mayHappen(
   shared: Shared,
   { port, args }: Pick<Ask, "port" | "args">,

@@ -1,6 +1,6 @@
 /**
  * Every schedule of a configuration inside its bound, depth first. A position that was seen before has been explored with
- * all that follows: processes do the same whenever they are told the same.
+ * all that follows: processes do the same whenever they get the same replies.
  */
 import type { Bound } from "./bound.ts";
 import { type Actor, actorsOf, type Configuration } from "./configurations.ts";
@@ -19,7 +19,7 @@ export interface Exploration {
   readonly walked: number;
   readonly positions: number;
   readonly moves: number;
-  /** Different ends, and what they are: what is shared, and what clients were told. */
+  /** Different ends, and what they are: what is shared, and the replies to clients. */
   readonly ends: number;
   readonly endTexts: readonly string[];
   readonly reached: Readonly<Record<string, number>>;
@@ -49,7 +49,7 @@ export interface HowToExplore {
   readonly uncounted: number | null;
   /** Whichever of two processes that do the same begins first is the first of them: of two schedules one. */
   readonly alike: boolean;
-  /** Lives of a process that were told the same are taken for one. */
+  /** Lives of a process that got the same replies are taken for one. */
   readonly asOne: boolean;
 }
 
@@ -196,17 +196,17 @@ export class Explorer {
     }
   }
 
-  #check({ violation, told, to }: Move): void {
+  #check({ violation, ended, to }: Move): void {
     this.#moves += 1;
-    const found = violation ?? (told === null ? null : this.#checkTold(told, to));
+    const found = violation ?? (ended === null ? null : this.#checkEnded(ended, to));
     if (found !== null) throw new Violation(found, this.#path(), this.#met + 1);
   }
 
-  #checkTold(told: NonNullable<Move["told"]>, to: Position): string | null {
-    const body = this.#actors[told.who]?.body ?? null;
-    if (body === null) return told.outcome === "over" ? null : `L1: a service ended ${told.outcome}`;
+  #checkEnded(ended: NonNullable<Move["ended"]>, to: Position): string | null {
+    const body = this.#actors[ended.who]?.body ?? null;
+    if (body === null) return ended.outcome === "over" ? null : `L1: a service ended ${ended.outcome}`;
     const listener = { body, several: this.#configuration.other };
-    return judgeReplies(to.place.shared, told, listener) ?? judgeReason(told, this.#bound, to.left);
+    return judgeReplies(to.place.shared, ended, listener) ?? judgeReason(ended, this.#bound, to.left);
   }
 
   #path(): readonly Step[] {

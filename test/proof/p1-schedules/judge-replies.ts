@@ -1,4 +1,4 @@
-/** What clients are told: the truth, and what a sequential key could have said. */
+/** Whether replies to clients are true, and such as a sequential key could have given. */
 import type { LatchkeyRecord } from "../../../packages/latchkey/src/engine/record.ts";
 import type { Bound } from "./bound.ts";
 import { isFinal } from "./change.ts";
@@ -13,8 +13,8 @@ export interface Listener {
   readonly several: boolean;
 }
 
-/** What says something about the key; who is left in doubt is told nothing. */
-const telling: ReadonlySet<string> = new Set([
+/** Replies that state something about the key; a reply that leaves it in doubt does not. */
+const informative: ReadonlySet<string> = new Set([
   "in_progress",
   "unknown",
   "accepted",
@@ -22,31 +22,35 @@ const telling: ReadonlySet<string> = new Set([
   "executed, not stored",
 ]);
 
-/** How a request ended, and what it had heard until then. */
-export interface Hearing {
+/** How a request ended, and the replies that its process had got until then. */
+export interface EndedRequest {
   readonly outcome: string;
-  /** Where its process stood before it heard the last thing. */
+  /** Where its process stood before it got the last reply. */
   readonly from: Life;
   readonly last: unknown;
 }
 
-export function judgeReplies({ rows }: Shared, hearing: Hearing, { body, several }: Listener): string | null {
+export function judgeReplies(
+  { rows }: Shared,
+  ended: EndedRequest,
+  { body, several }: Listener,
+): string | null {
   const record = rows[0]?.record ?? null;
-  const told = replyOf(hearing);
-  if (told.kind.startsWith("broken")) return `L1: a client was told ${told.kind}`;
-  if (told.kind.startsWith("key misuse")) {
+  const reply = replyOf(ended);
+  if (reply.kind.startsWith("broken")) return `L1: a client got ${reply.kind}`;
+  if (reply.kind.startsWith("key misuse")) {
     const owner = record === null ? null : record.fingerprint.digest[0];
     return several && owner !== body
       ? null
-      : `I14: a client was told ${told.kind}, and there is ${record?.state ?? "nothing"}`;
+      : `I14: a client got ${reply.kind}, and there is ${record?.state ?? "nothing"}`;
   }
-  if (told.answer !== null) return judgeAnswer(told, record, body);
-  const own = record?.state === "in_progress" && record.fence.token === admissionToken(hearing.from);
-  if (own && told.kind === "in_progress") {
-    return "L1: a client was told in_progress of its own admission, which nobody runs";
+  if (reply.answer !== null) return judgeAnswer(reply, record, body);
+  const own = record?.state === "in_progress" && record.fence.token === admissionToken(ended.from);
+  if (own && reply.kind === "in_progress") {
+    return "L1: a client got in_progress of its own admission, which nobody runs";
   }
-  if (telling.has(told.kind) && hasSeenFinal(hearing))
-    return `I14: a client was told ${told.kind} although the answer was there when it asked`;
+  if (informative.has(reply.kind) && hasSeenFinal(ended))
+    return `I14: a client got ${reply.kind} although the answer was there when it asked`;
   return null;
 }
 
@@ -56,22 +60,22 @@ function judgeAnswer(
   body: number,
 ): string | null {
   const invariant = kind === "replay" ? "I3" : "I4";
-  if (record === null || record.id !== id) return `I8: told an answer of ${id}, of which there is no record`;
+  if (record === null || record.id !== id) return `I8: got an answer of ${id}, of which there is no record`;
   if (!("answer" in record) || record.answer === null)
-    return `${invariant}: told ${answer} of ${id}, which is ${record.state}`;
+    return `${invariant}: got ${answer} of ${id}, which is ${record.state}`;
   const stored = storedAnswerText(record.answer);
-  if (stored !== answer) return `${invariant}: told ${answer} of ${id}, whose record says ${stored}`;
-  return record.fingerprint.digest[0] === body ? null : `I2: told the answer to another body: ${answer}`;
+  if (stored !== answer) return `${invariant}: got ${answer} of ${id}, whose record says ${stored}`;
+  return record.fingerprint.digest[0] === body ? null : `I2: got the answer to another body: ${answer}`;
 }
 
 /** Nobody is refused, or left in doubt, when nothing has gone wrong. */
-export function judgeReason(hearing: Hearing, before: Bound, left: Bound): string | null {
+export function judgeReason(ended: EndedRequest, before: Bound, left: Bound): string | null {
   const isFaulty =
     left.crashes < before.crashes || left.leaseEnds < before.leaseEnds || left.lost < before.lost;
   if (isFaulty) return null;
-  const { kind } = replyOf(hearing);
+  const { kind } = replyOf(ended);
   const isWell = ["executed", "replay", "in_progress"].includes(kind) || kind.startsWith("key misuse");
-  return isWell ? null : `L1: a client was told ${kind}, and nothing has gone wrong`;
+  return isWell ? null : `L1: a client got ${kind}, and nothing has gone wrong`;
 }
 
 export function replyOf({ outcome }: { readonly outcome: string | null }): RequestEnd {
@@ -80,10 +84,10 @@ export function replyOf({ outcome }: { readonly outcome: string | null }): Reque
   return JSON.parse(outcome) as RequestEnd;
 }
 
-function hasSeenFinal({ from, last }: Hearing): boolean {
+function hasSeenFinal({ from, last }: EndedRequest): boolean {
   if (isFinal(recordIn(last))) return true;
   for (let at: Life | null = from; at !== null; at = at.parent) {
-    if (at.input.kind === "told" && isFinal(recordIn(at.input.value))) return true;
+    if (at.input.kind === "reply" && isFinal(recordIn(at.input.value))) return true;
   }
   return false;
 }

@@ -16,11 +16,11 @@ const hash = { high: 0, low: 0 };
 
 /** Hashes what makes the future of a position. */
 export function hashOf({ place, nodes, held, running, left }: Position): typeof hash {
-  let [alive, untold] = [0, 0];
+  let [alive, unanswered] = [0, 0];
   for (const node of nodes) {
     if (node?.isOver) continue;
     alive += 1;
-    if (node === null || node.outcome === null) untold += 1;
+    if (node === null || node.outcome === null) unanswered += 1;
   }
   hash.high = 0x9747b28c | 0;
   hash.low = 0x3c6ef372 | 0;
@@ -32,9 +32,9 @@ export function hashOf({ place, nodes, held, running, left }: Position): typeof 
     mix(held.result.reply);
     mix(held.sinceMs);
   }
-  // Who was told how it ended is not interrupted any more; who is alone is not left.
-  const [crashes, lost] = untold === 0 ? [0, 0] : [left.crashes, left.lost];
-  mix(alive < 2 && untold === 0 ? -1 : running);
+  // A process whose request has ended is not interrupted any more; one that is alone is not left.
+  const [crashes, lost] = unanswered === 0 ? [0, 0] : [left.crashes, left.lost];
+  mix(alive < 2 && unanswered === 0 ? -1 : running);
   mix(((alive < 2 ? 0 : left.switches) << 24) | (crashes << 16) | (left.leaseEnds << 8) | lost);
   hash.high = finished(hash.high ^ hash.low);
   hash.low = finished(hash.low + Math.imul(hash.high, 0x9e3779b1));
@@ -84,7 +84,7 @@ export class Counted implements Known {
   }
 
   #tableOf(high: number): Table {
-    // Which slot it has there is said by the other half.
+    // The other half selects the slot.
     return this.#tables[high & (tables - 1)] as Table;
   }
 }
@@ -140,7 +140,7 @@ class Table {
 const fullAt = 0.8;
 
 /**
- * Without counts, and as large from the beginning as it will ever be: 5 bytes for each slot. Where a hash belongs is said by
+ * Without counts, and as large from the beginning as it will ever be: 5 bytes for each slot. Where a hash belongs is decided by
  * the first bits of one half; its last ones are kept, and the other half.
  */
 export class Seen implements Known {

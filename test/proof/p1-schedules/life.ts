@@ -1,4 +1,4 @@
-/** The life of one process: what it was told, and what it waits for since. */
+/** The life of one process: the replies that it got, and what it waits for since. */
 import type { NewLife } from "../../../packages/latchkey/src/stores/life.ts";
 import type { Input, Pending } from "./process.ts";
 
@@ -9,7 +9,7 @@ export interface Waiting extends Pending {
   readonly text: string;
 }
 
-/** What a process was told from its beginning, and what has become of it. */
+/** The inputs of a process from its beginning, and what has become of it. */
 export interface Life {
   readonly parent: Life | null;
   /** What led here from its parent. */
@@ -21,7 +21,7 @@ export interface Life {
   readonly outcome: string | null;
   /** It has ended, and nothing of it is left. */
   readonly isOver: boolean;
-  /** Numbers of all that it was told, sorted, each once. */
+  /** Numbers of all its inputs, sorted, each once. */
   readonly facts: readonly number[];
 }
 

@@ -2,14 +2,14 @@
 import { changes, isRollback } from "./ask.ts";
 import { type Bound, type Losses, spent } from "./bound.ts";
 import { mayHappen } from "./execute.ts";
-import type { Hearing } from "./judge-replies.ts";
+import type { EndedRequest } from "./judge-replies.ts";
 import type { Waiting } from "./life.ts";
 import type { Input } from "./process.ts";
 import { hasDeadline } from "./shared.ts";
 import { lossOf, type Place, type Result, type Space } from "./space.ts";
 import type { Node, Tree } from "./tree.ts";
 
-/** A reply that has been given and is not heard yet. It is heard after time has passed. */
+/** A reply that was sent and has not arrived. It arrives after time has passed. */
 export interface Held {
   readonly who: number;
   /** What was asked for. */
@@ -33,14 +33,14 @@ export interface Move {
   readonly to: Position;
   /** Something that must not be was seen. */
   readonly violation: string | null;
-  /** What a client has just been told. */
-  readonly told: (Hearing & { readonly who: number }) | null;
+  /** A reply that a client has just got. */
+  readonly ended: (EndedRequest & { readonly who: number }) | null;
 }
 
 /** Something is not known yet. After it has been found out the same is to be asked again. */
 export type Unknown = () => Promise<unknown>;
 
-/** It hears nothing any more, and nothing is heard of it. */
+/** It gets and sends nothing any more. */
 const dead: Node = {
   id: -1,
   parent: null,
@@ -140,8 +140,8 @@ export class Moves {
     }
     if (own !== null && now > own.sinceMs) {
       const asked = waitingFor(node, own.id);
-      const { place: _, ...heard } = own.result;
-      this.#tell(`hears ${asked.port} late`, who, node, left, { place, asked, ...heard, held: null });
+      const { place: _, ...reply } = own.result;
+      this.#reply(`late reply of ${asked.port}`, who, node, left, { place, asked, ...reply, held: null });
     }
     if (node.dueMs !== null && node.dueMs <= now) this.#wake(who, node, left);
   }
@@ -165,43 +165,43 @@ export class Moves {
       return;
     }
     const { violation } = result;
-    this.#tell(port, who, node, left, { ...result, asked });
+    this.#reply(port, who, node, left, { ...result, asked });
     if (node.outcome !== null || isRollback(port)) return;
     const lostLeft = spent(left, { lost: 1 });
     if (lostLeft === null) return;
     const loss = { asked, reply: 0, threw: true, value: lossOf(port), violation: null };
     if (changes(port) && losses !== "replies") {
       const without = space.withoutRequest(place, ask);
-      this.#tell(`${port}, request lost`, who, node, lostLeft, { ...loss, place: without });
+      this.#reply(`${port}, request lost`, who, node, lostLeft, { ...loss, place: without });
     }
-    this.#tell(`${port}, reply lost`, who, node, lostLeft, { ...loss, place: result.place, violation });
+    this.#reply(`${port}, reply lost`, who, node, lostLeft, { ...loss, place: result.place, violation });
     if (losses !== "late") return;
     if (changes(port)) {
       const onItsWay = space.withLate(place, name, ask);
-      this.#tell(`${port}, request late`, who, node, lostLeft, { ...loss, place: onItsWay });
+      this.#reply(`${port}, request late`, who, node, lostLeft, { ...loss, place: onItsWay });
     }
-    // Heard at once it is no different.
+    // One that arrives at once is no different.
     if (held === null && lostLeft.leaseEnds > 0) {
       const waiting = { who, id: asked.id, result, sinceMs: place.shared.now };
       const to = this.#to({ who, node, place: result.place, left: lostLeft, held: waiting });
-      this.#moves.push({ name: `${ask.actor}: ${port}, reply late`, to, violation, told: null });
+      this.#moves.push({ name: `${ask.actor}: ${port}, reply late`, to, violation, ended: null });
     }
   }
 
-  #tell(
+  #reply(
     what: string,
     who: number,
     node: Node,
     left: Bound,
-    heard: Result & { readonly asked: Waiting; readonly held?: null },
+    given: Result & { readonly asked: Waiting; readonly held?: null },
   ): void {
-    const { place, asked, reply, threw, value, violation, held } = heard;
+    const { place, asked, reply, threw, value, violation, held } = given;
     const { now } = this.#at.place.shared;
-    const input = { kind: "told", call: asked.call, threw, value, now } as const;
+    const input = { kind: "reply", call: asked.call, threw, value, now } as const;
     const next = this.#child(who, node, `${asked.id}.${reply}.${now}`, input);
     if (next === null) return;
-    const given = { who, node: next, before: node, place, left, violation, last: value };
-    this.#add(what, held === null ? { ...given, held } : given);
+    const step = { who, node: next, before: node, place, left, violation, last: value };
+    this.#add(what, held === null ? { ...step, held } : step);
     if (next.outcome === null || node.outcome !== null) return;
     // Otherwise it is the same to crash before the next call.
     const crashed = spent(left, { crashes: 1 });
@@ -223,15 +223,15 @@ export class Moves {
       readonly place: Place;
       readonly left: Bound;
       readonly violation: string | null;
-      /** What it has just heard. */
+      /** The reply that it has just got. */
       readonly last?: unknown;
       readonly held?: Held | null;
     },
   ): void {
     const { who, node, before, violation, last = null } = given;
     const { outcome } = node;
-    const told = before.outcome === null && outcome !== null ? { who, outcome, from: before, last } : null;
-    this.#moves.push({ name: `${this.#tree(who).actor}: ${what}`, to: this.#to(given), violation, told });
+    const ended = before.outcome === null && outcome !== null ? { who, outcome, from: before, last } : null;
+    this.#moves.push({ name: `${this.#tree(who).actor}: ${what}`, to: this.#to(given), violation, ended });
   }
 
   #to(given: {
@@ -268,7 +268,7 @@ export class Moves {
       running: running === who ? -1 : running,
       left,
     };
-    this.#moves.push({ name: `${actor}: ${what}`, to, violation, told: null });
+    this.#moves.push({ name: `${actor}: ${what}`, to, violation, ended: null });
   }
 
   #arrivals(): void {
@@ -282,7 +282,7 @@ export class Moves {
       else {
         const to = { ...this.#at, place: result.place };
         const what = `network: ${ask.port} of ${ask.actor} arrives`;
-        this.#moves.push({ name: what, to, violation: result.violation, told: null });
+        this.#moves.push({ name: what, to, violation: result.violation, ended: null });
       }
     }
   }
@@ -296,7 +296,7 @@ export class Moves {
     if (!somebodyIsIn && held === null && !(somebodyIsLeft && hasDeadline(place.shared))) return;
     const { space, timeMs } = this.#setting;
     const to = { ...this.#at, place: space.afterTime(place, timeMs), running, left };
-    this.#moves.push({ name: "time passes", to, violation: null, told: null });
+    this.#moves.push({ name: "time passes", to, violation: null, ended: null });
   }
 }
 

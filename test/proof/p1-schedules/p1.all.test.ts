@@ -67,7 +67,7 @@ describe("whichever of two alike begins first is called the first of them", () =
 });
 
 test.each(["lease", "steps-provider-reconcile", "steps-close-resume"])(
-  "%s: taking lives for one that were told the same changes no schedule",
+  "%s: taking lives for one that got the same replies changes no schedule",
   async (name) => {
     const configuration = configurationNamed(name);
     for (const crashes of [0, 1]) {

@@ -66,7 +66,7 @@ describe("a planted mistake is found", () => {
       "lease-rerun",
       /^I4: end let a stale owner through/,
     ],
-    "a COMMIT in doubt is taken for committed": ["transaction", /^I8: told an answer .* no record/],
+    "a COMMIT in doubt is taken for committed": ["transaction", /^I8: got an answer .* no record/],
     "a send that may have happened is forgotten": ["enqueue", /^I7: .* was charged twice/],
     "a call in doubt counts as one that never happened": ["steps-close", /^I7: the key of .* is sent with/],
     "what cannot be found out is taken for not executed": ["steps-none", /^I6: .* its proof .* is not true/],

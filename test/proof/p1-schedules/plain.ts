@@ -21,7 +21,7 @@ interface Choice {
 
 export interface PlainResult {
   readonly schedules: number;
-  /** What is shared, and what clients were told. */
+  /** What is shared, and the replies to clients. */
   readonly ends: ReadonlySet<string>;
 }
 
@@ -96,8 +96,10 @@ class World {
   }
 
   end(): string {
-    const told = this.#roles.map(({ name }) => (this.#dead.has(name) ? null : this.#process(name).outcome));
-    return textOf([this.#shared, told]);
+    const outcomes = this.#roles.map(({ name }) =>
+      this.#dead.has(name) ? null : this.#process(name).outcome,
+    );
+    return textOf([this.#shared, outcomes]);
   }
 
   /** @param left null: whatever is left */
@@ -114,7 +116,7 @@ class World {
       : all.filter(({ price }) => spent(left, price) !== null && this.#isHeardInTime(price, left));
   }
 
-  /** A reply that is late is heard after time has passed, so that some must be left. */
+  /** A reply that is late arrives after time has passed, so that some must be left. */
   #isHeardInTime(price: Partial<Bound>, left: Bound): boolean {
     return !("late" in price) || left.leaseEnds > 0;
   }
@@ -138,9 +140,9 @@ class World {
     const choice = (what: string, happen: () => Promise<void>) => this.#choice(name, what, {}, happen);
     if (held !== null && now > held.sinceMs) {
       choices.push(
-        choice(`hears ${held.call} late`, () => {
+        choice(`late reply of ${held.call}`, () => {
           this.#held = null;
-          return this.#tell(process, held);
+          return this.#reply(process, held);
         }),
       );
     }
@@ -169,7 +171,7 @@ class World {
     const choice = (what: string, price: Partial<Bound>, happen: () => Promise<void>) =>
       this.#choice(actor, `${call} ${port}${what}`, price, happen);
     const choices = [
-      choice("", {}, async () => this.#tell(process, { call, ...(await this.#execute(ask)) })),
+      choice("", {}, async () => this.#reply(process, { call, ...(await this.#execute(ask)) })),
     ];
     if (process.outcome !== null) return choices;
     choices.push(
@@ -184,14 +186,14 @@ class World {
     choices.push(
       choice(", reply lost", lost, async () => {
         await this.#execute(ask);
-        await this.#tell(process, loss);
+        await this.#reply(process, loss);
       }),
     );
     if (changes(port) && this.#configuration.losses !== "replies") {
       choices.push(
         choice(", request lost", lost, async () => {
           if (isCommit(port)) this.#shared = withoutTransaction(this.#shared, args[0]);
-          await this.#tell(process, loss);
+          await this.#reply(process, loss);
         }),
       );
     }
@@ -199,14 +201,14 @@ class World {
     return choices;
   }
 
-  #ofLateCall(process: Process, ask: Ask, loss: Told): Choice[] {
+  #ofLateCall(process: Process, ask: Ask, loss: ReplyInput): Choice[] {
     const { actor, port } = ask;
     const choices: Choice[] = [];
     if (changes(port)) {
       choices.push(
         this.#choice(actor, `${loss.call} ${port}, request late`, { lost: 1 }, async () => {
           this.#shared = { ...this.#shared, late: [...this.#shared.late, ask] };
-          await this.#tell(process, loss);
+          await this.#reply(process, loss);
         }),
       );
     }
@@ -265,8 +267,8 @@ class World {
     return { threw, value };
   }
 
-  #tell(process: Process, { call, threw, value }: Told): Promise<void> {
-    return process.feed({ kind: "told", call, threw, value, now: this.#shared.now });
+  #reply(process: Process, { call, threw, value }: ReplyInput): Promise<void> {
+    return process.feed({ kind: "reply", call, threw, value, now: this.#shared.now });
   }
 
   #die(name: string): void {
@@ -277,4 +279,4 @@ class World {
   }
 }
 
-type Told = Pick<Extract<Input, { readonly kind: "told" }>, "call" | "threw" | "value">;
+type ReplyInput = Pick<Extract<Input, { readonly kind: "reply" }>, "call" | "threw" | "value">;

@@ -1,4 +1,4 @@
-/** The clock of one process: it shows the time that it was last told. */
+/** The clock of one process: it shows the time that it was last set to. */
 import type { Clock } from "../../../packages/latchkey/src/ports.ts";
 
 interface Timer {

@@ -1,5 +1,5 @@
 /**
- * One process, alone: it is told what it asked for, and what time it is. It does the same whenever it is told the same,
+ * One process, alone: it gets the reply to what it asked, and the time. It does the same whenever it gets the same,
  * so that it can be brought back to any point of its life.
  */
 import { createLatchkey, type Latchkey } from "../../../packages/latchkey/src/latchkey.ts";
@@ -29,7 +29,7 @@ export interface Pending {
 export type Input =
   | { readonly kind: "start"; readonly now: number }
   | {
-      readonly kind: "told";
+      readonly kind: "reply";
       readonly call: number;
       readonly threw: boolean;
       readonly value: unknown;
@@ -46,7 +46,7 @@ export class Process {
   outcome: string | null = null;
   readonly #role: Role;
   readonly #clock = new ProcessClock();
-  readonly #waiting = new Map<number, Pending & { readonly tell: (input: Told) => void }>();
+  readonly #waiting = new Map<number, Pending & { readonly settle: (input: ReplyInput) => void }>();
   #calls = 0;
 
   constructor(actor: string, role: Role) {
@@ -73,7 +73,7 @@ export class Process {
   async feed(input: Input): Promise<void> {
     this.#clock.now = input.now;
     if (input.kind === "start") this.#start();
-    else if (input.kind === "told") this.#tell(input);
+    else if (input.kind === "reply") this.#reply(input);
     await allReactions();
     for (let turns = 0; this.#clock.fire(input.kind === "wake"); turns++) {
       if (turns > turnsMax) throw new Error(`L1: ${this.actor} does not come to rest`);
@@ -111,20 +111,20 @@ export class Process {
     this.#calls += 1;
     const call = this.#calls;
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-    const tell = ({ threw, value }: Told) => (threw ? reject(value) : resolve(value));
-    this.#waiting.set(call, { call, port, args, askedMs: this.#clock.now, tell });
+    const settle = ({ threw, value }: ReplyInput) => (threw ? reject(value) : resolve(value));
+    this.#waiting.set(call, { call, port, args, askedMs: this.#clock.now, settle });
     return promise;
   }
 
-  #tell(told: Told): void {
-    const waiting = this.#waiting.get(told.call);
-    if (waiting === undefined) throw new Error(`${this.actor} has not asked ${told.call}`);
-    this.#waiting.delete(told.call);
-    waiting.tell(told);
+  #reply(reply: ReplyInput): void {
+    const waiting = this.#waiting.get(reply.call);
+    if (waiting === undefined) throw new Error(`${this.actor} has not asked ${reply.call}`);
+    this.#waiting.delete(reply.call);
+    waiting.settle(reply);
   }
 }
 
-type Told = Extract<Input, { readonly kind: "told" }>;
+type ReplyInput = Extract<Input, { readonly kind: "reply" }>;
 
 /** A tick that is asked for in a reaction comes when none is left: nothing in a process waits for input or output. */
 function allReactions(): Promise<void> {

@@ -42,11 +42,11 @@ export class Quiet {
     this.#space = space;
   }
 
-  /** What is there, and what clients have been told. */
+  /** What is there, and the replies to clients. */
   nameOf({ place, nodes }: Position): string {
-    const told = nodes.map((node) => node?.outcome ?? "");
+    const outcomes = nodes.map((node) => node?.outcome ?? "");
     const left = nodes.map((node) => (node === null || node.isOver ? 0 : node.id));
-    return `${place.id};${left.join()};${told.join("|")}`;
+    return `${place.id};${left.join()};${outcomes.join("|")}`;
   }
 
   /** What must not be; null: all is well. */
@@ -68,48 +68,48 @@ export class Quiet {
       const tree = this.#actors[who]?.tree;
       return node === null || node.isOver || tree === undefined ? [] : [{ who, tree, node }];
     });
-    for (const node of nodes) if (node?.outcome != null) this.#reach(`told ${replyOf(node).kind}`);
-    const told = nodes.flatMap((node) => (node === null ? [] : [replyOf(node)]));
+    for (const node of nodes) if (node?.outcome != null) this.#reach(`reply: ${replyOf(node).kind}`);
+    const replies = nodes.flatMap((node) => (node === null ? [] : [replyOf(node)]));
     let at = await this.#settled(place, left);
     const first = await this.#asked(at, 1);
     at = first.place;
-    const violation = this.#checkRest(at, first.told) ?? checkReplies(told, first.told);
+    const violation = this.#checkRest(at, first.reply) ?? checkReplies(replies, first.reply);
     if (violation !== null) return violation;
     const bodies = this.#configuration.other ? [1, 2] : [1];
     for (const body of bodies) {
       const again = await this.#client(at, body, `client of ${body} again`);
       at = again.place;
-      const before = body === 1 ? first.told : null;
-      const found = before === null ? null : checkSame(before, again.told);
+      const before = body === 1 ? first.reply : null;
+      const found = before === null ? null : checkSame(before, again.reply);
       if (found !== null) return found;
     }
     return null;
   }
 
-  /** The client comes again until it hears something that stays. */
-  async #asked(begin: Place, body: number): Promise<{ readonly place: Place; readonly told: RequestEnd }> {
+  /** The client comes again until its reply is one that stays. */
+  async #asked(begin: Place, body: number): Promise<{ readonly place: Place; readonly reply: RequestEnd }> {
     let place = begin;
     for (let tries = 1; ; tries++) {
       const asked = await this.#client(place, body, `client ${tries}`);
       place = await this.#settled(asked.place, []);
       const record = place.shared.rows[0]?.record ?? null;
-      const isOver = isFinal(record) && asked.told.answer !== null;
-      const isForPerson = record?.state === "unknown" && asked.told.kind === "unknown";
-      const isOthers = asked.told.kind.startsWith("key misuse");
-      if (isOver || isForPerson || isOthers) return { place, told: asked.told };
+      const isOver = isFinal(record) && asked.reply.answer !== null;
+      const isForPerson = record?.state === "unknown" && asked.reply.kind === "unknown";
+      const isOthers = asked.reply.kind.startsWith("key misuse");
+      if (isOver || isForPerson || isOthers) return { place, reply: asked.reply };
       if (tries >= retriesMax) {
         throw new Stuck(
-          `L1: a client that comes again is told ${asked.told.kind}, of ${record?.state ?? "nothing"}`,
+          `L1: a client that comes again gets ${asked.reply.kind}, of ${record?.state ?? "nothing"}`,
         );
       }
     }
   }
 
-  #checkRest({ shared }: Place, told: RequestEnd): string | null {
+  #checkRest({ shared }: Place, reply: RequestEnd): string | null {
     const { plan } = this.#configuration;
     const record = shared.rows[0]?.record ?? null;
     if (record === null || record.state === "in_progress" || record.state === "retryable") {
-      return `L1: the key is ${record?.state ?? "free"} when all is over, and its client was told ${told.kind}`;
+      return `L1: the key is ${record?.state ?? "free"} when all is over, and its client got ${reply.kind}`;
     }
     const violation = judgeEnding(plan, shared, record);
     if (violation !== null) return violation;
@@ -158,14 +158,14 @@ export class Quiet {
     place: Place,
     body: number,
     name: string,
-  ): Promise<{ readonly place: Place; readonly told: RequestEnd }> {
+  ): Promise<{ readonly place: Place; readonly reply: RequestEnd }> {
     const tree = this.#tree(name, () => client(this.#configuration.plan, body));
     const { place: after, node, from, last } = await this.#played(place, tree);
     const outcome = node.outcome ?? "";
     const listener = { body, several: this.#configuration.other };
     const violation = judgeReplies(after.shared, { outcome, from, last }, listener);
     if (violation !== null) throw new Stuck(violation);
-    return { place: after, told: replyOf(node) };
+    return { place: after, reply: replyOf(node) };
   }
 
   async #played(begin: Place, tree: Tree): Promise<Played> {
@@ -205,7 +205,7 @@ export class Quiet {
     if (violation !== null) throw new Stuck(violation);
   }
 
-  /** It is told what it asked for first, or wakes; null: it waits for time. */
+  /** It gets the reply to what it asked first, or wakes; null: it waits for time. */
   async #step({ place, node }: Played, tree: Tree): Promise<Played | null> {
     const { now } = place.shared;
     const pending = node.pending.find((one) => mayHappen(place.shared, one, one.askedMs));
@@ -222,9 +222,9 @@ export class Quiet {
     if (result.violation !== null) throw new Stuck(result.violation);
     const { reply, threw, value } = result;
     const name = `${id}.${reply}.${now}`;
-    const input = { kind: "told", call, threw, value, now } as const;
-    const told = node.children.get(name) ?? (await tree.grown(node, name, input));
-    return { place: result.place, node: told, from: node, last: value };
+    const input = { kind: "reply", call, threw, value, now } as const;
+    const replied = node.children.get(name) ?? (await tree.grown(node, name, input));
+    return { place: result.place, node: replied, from: node, last: value };
   }
 }
 
@@ -248,7 +248,7 @@ function judgeEnding({ shape, kind }: Plan, { other }: Shared, record: LatchkeyR
 interface Played {
   readonly place: Place;
   readonly node: Node;
-  /** Before it heard the last thing. */
+  /** Before it got the last reply. */
   readonly from: Node;
   readonly last: unknown;
 }
@@ -265,7 +265,8 @@ function isDue({ shared }: Place): boolean {
 function checkReplies(before: readonly RequestEnd[], now: RequestEnd): string | null {
   for (const { answer, kind } of before) {
     if (answer === null || now.kind.startsWith("key misuse")) continue;
-    if (now.answer !== answer) return `I15: ${kind} ${answer} was told, and now ${now.kind} ${now.answer}`;
+    if (now.answer !== answer)
+      return `I15: the reply was ${kind} ${answer}, and now it is ${now.kind} ${now.answer}`;
   }
   return null;
 }
@@ -273,5 +274,5 @@ function checkReplies(before: readonly RequestEnd[], now: RequestEnd): string | 
 function checkSame(before: RequestEnd, again: RequestEnd): string | null {
   const same = before.answer === null ? before.kind === again.kind : again.kind === "replay";
   const isSame = same && before.answer === again.answer;
-  return isSame ? null : `I3: told ${before.kind} ${before.answer} and then ${again.kind} ${again.answer}`;
+  return isSame ? null : `I3: got ${before.kind} ${before.answer} and then ${again.kind} ${again.answer}`;
 }

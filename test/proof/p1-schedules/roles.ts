@@ -27,8 +27,8 @@ export class WorldError extends Error {
 export function client(plan: Plan, body: number): Role {
   return async (system) => {
     const submit = define(system, plan);
-    const told = await submit(body).then(requestEndOf, thrown);
-    return JSON.stringify(told);
+    const end = await submit(body).then(requestEndOf, thrown);
+    return JSON.stringify(end);
   };
 }
 

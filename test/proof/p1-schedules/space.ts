@@ -2,7 +2,7 @@
 
 import { StoreError } from "../../../packages/latchkey/src/errors.ts";
 import type { Plant } from "../harness/store-plants.ts";
-import { heardBy, judgeApart, reachedApart } from "./apart.ts";
+import { judgeApart, reachedApart, visibleTo } from "./apart.ts";
 import { type Ask, isCommit, sideOf } from "./ask.ts";
 import type { Judge } from "./change.ts";
 import { type Done, execute } from "./execute.ts";
@@ -23,7 +23,7 @@ export interface Place {
   readonly ways: Map<string, Place>;
 }
 
-/** What a call does, and what its caller hears. */
+/** What a call does, and what its caller gets. */
 export interface Result {
   readonly place: Place;
   /** The same for the same reply. */
@@ -76,7 +76,7 @@ export class Space {
     const judged = this.#judge(place.shared, ask, done);
     for (const what of judged.reached) this.reach(what);
     const { threw } = done;
-    const value = heardBy(ask, done.value);
+    const value = visibleTo(ask, done.value);
     const reply = this.#numberOf(`${threw} ${textOf(value)}`);
     const violation = judged.violation ?? this.#judgeApart(ask, done);
     const result = { place: this.place(done.shared), reply, threw, value, violation };
@@ -140,7 +140,7 @@ export class Space {
 
 const losses = new Map<string, Error>();
 
-/** What a caller hears that does not hear the reply. */
+/** What a caller gets that does not get the reply. */
 export function lossOf(port: string): Error {
   const known = losses.get(port);
   if (known !== undefined) return known;

@@ -15,19 +15,19 @@ function asksTwice(third: (answered: readonly string[]) => readonly unknown[]): 
   };
 }
 
-async function told(tree: Tree, node: Node, port: string, value: unknown = null): Promise<Node> {
+async function replied(tree: Tree, node: Node, port: string, value: unknown = null): Promise<Node> {
   const asked = node.pending.find((one) => one.port === port);
   if (asked === undefined) throw new RangeError(`${port} is not asked for`);
   const name = `${asked.id}.${String(value)}.0`;
-  const input = { kind: "told", call: asked.call, threw: false, value, now: 0 } as const;
+  const input = { kind: "reply", call: asked.call, threw: false, value, now: 0 } as const;
   return node.children.get(name) ?? (await tree.grown(node, name, input));
 }
 
 /** Both orders. */
 async function bothOrders(tree: Tree): Promise<readonly [Node, Node]> {
   const root = await tree.grownRoot(0);
-  const one = await told(tree, await told(tree, root, "one"), "other");
-  const other = await told(tree, await told(tree, root, "other"), "one");
+  const one = await replied(tree, await replied(tree, root, "one"), "other");
+  const other = await replied(tree, await replied(tree, root, "other"), "one");
   return [one, other];
 }
 
@@ -38,7 +38,7 @@ test("the same answers in another order lead to the same", async () => {
   );
   const [one, other] = await bothOrders(tree);
   expect(other).toBe(one);
-  const last = await told(tree, await told(tree, one, "third"), "fourth");
+  const last = await replied(tree, await replied(tree, one, "third"), "fourth");
   expect(last.outcome).toBe("over");
   expect(tree.compared, "third and fourth, in both lives").toBe(2);
 });
@@ -49,7 +49,7 @@ test("who is answered something else is another", async () => {
     asksTwice(() => []),
   );
   const root = await tree.grownRoot(0);
-  expect(await told(tree, root, "one", 1)).not.toBe(await told(tree, root, "one", 2));
+  expect(await replied(tree, root, "one", 1)).not.toBe(await replied(tree, root, "one", 2));
 });
 
 test("who asks for something else is another", async () => {
@@ -72,7 +72,7 @@ test("a process that has kept what nobody could see is found out", async () => {
   };
   const tree = new Tree("P", role);
   const [one] = await bothOrders(tree);
-  await expect(told(tree, one, "third")).rejects.toThrow("two lives of P were taken for one and differ");
+  await expect(replied(tree, one, "third")).rejects.toThrow("two lives of P were taken for one and differ");
 });
 
 test("also when the second life comes to it after it has gone on", async () => {
@@ -86,10 +86,10 @@ test("also when the second life comes to it after it has gone on", async () => {
   };
   const tree = new Tree("P", role);
   const root = await tree.grownRoot(0);
-  const one = await told(tree, await told(tree, root, "one"), "other");
-  await told(tree, one, "third");
-  const second = await told(tree, root, "other");
-  await expect(told(tree, second, "one")).rejects.toThrow("two lives of P were taken for one and differ");
+  const one = await replied(tree, await replied(tree, root, "one"), "other");
+  await replied(tree, one, "third");
+  const second = await replied(tree, root, "other");
+  await expect(replied(tree, second, "one")).rejects.toThrow("two lives of P were taken for one and differ");
 });
 
 test("what is asked for twice at a time is two things", async () => {
@@ -100,7 +100,7 @@ test("what is asked for twice at a time is two things", async () => {
   const tree = new Tree("P", role);
   const root = await tree.grownRoot(0);
   expect(new Set(root.pending.map(({ id }) => id)).size).toBe(2);
-  const once = await told(tree, root, "same", 1);
-  const both = await told(tree, once, "same", 2);
+  const once = await replied(tree, root, "same", 1);
+  const both = await replied(tree, once, "same", 2);
   expect(both.outcome).toMatch(/^(1 2|2 1)$/);
 });

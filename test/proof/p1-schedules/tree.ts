@@ -1,10 +1,10 @@
 /**
- * All that one process can come to, by what it was told: a graph whose edges are inputs. What it has been told once it need
- * not be told again, wherever in the world that happens.
+ * All that one process can come to, by the replies that it got: a graph whose edges are inputs. A reply that it has got once it
+ * need not get again, wherever in the world that happens.
  *
- * Two lives of a process are taken for one when they have been told the same, in whatever order, and wait for the same now.
+ * Two lives of a process are taken for one when they have got the same replies, in whatever order, and wait for the same now.
  * Nobody can look into a process to see that it has kept nothing else, so of the lives that come to a node the first other
- * one is followed beside it from there on, and has to come to the same whatever both are told.
+ * one is followed beside it from there on, and has to come to the same whatever both get.
  */
 import type { LatchkeyRecord } from "../../../packages/latchkey/src/engine/record.ts";
 import { TimeAlone } from "./apart.ts";
@@ -22,9 +22,9 @@ export interface Node extends Life {
   readonly inputs: Map<string, Input>;
 }
 
-type Told = Extract<Input, { readonly kind: "told" }>;
+type ReplyInput = Extract<Input, { readonly kind: "reply" }>;
 
-/** So many processes are kept as they are, to be told more; others are begun again and told all of it. */
+/** So many processes are kept as they are, to get more replies; others are begun again and get all of them. */
 const keptMax = 500;
 
 export class Tree {
@@ -39,7 +39,7 @@ export class Tree {
   readonly #numbers = new Map<string, number>();
   #compared = 0;
 
-  /** @param asOne lives that were told the same are taken for one */
+  /** @param asOne lives that got the same replies are taken for one */
   constructor(actor: string, role: Role, asOne = true) {
     this.actor = actor;
     this.#role = role;
@@ -179,16 +179,16 @@ export class Tree {
   }
 }
 
-/** A wake is told apart by what was being asked for when it came: a limit may end that, or not. */
+/** A wake is distinguished by what was being asked for when it came: a limit may end that, or not. */
 function factText(input: Input, before: Life | null): string {
   switch (input.kind) {
     case "start":
       return `start ${input.now}`;
     case "wake":
       return textOf(["wake", input.now, before?.pending.map(({ text }) => text)]);
-    case "told": {
+    case "reply": {
       const asked = before?.pending.find(({ call }) => call === input.call);
-      return textOf([asked?.port, asked?.args, ...heardOf(asked?.port ?? "", input)]);
+      return textOf([asked?.port, asked?.args, ...replyFacts(asked?.port ?? "", input)]);
     }
     default:
       return input satisfies never;
@@ -196,7 +196,7 @@ function factText(input: Input, before: Life | null): string {
 }
 
 /** A look-up leaves no more than what it led to, and what state it found. */
-function heardOf(port: string, { threw, value, now }: Told): readonly unknown[] {
+function replyFacts(port: string, { threw, value, now }: ReplyInput): readonly unknown[] {
   if (value instanceof TimeAlone) return [value.now, now];
   if (port === "read" || port === "readById") return threw ? [value] : stateIn(value);
   return [threw, value, now];
@@ -213,7 +213,7 @@ function withFact(facts: readonly number[], fact: number): readonly number[] {
 
 /** The calls of two lives have their own numbers. */
 function translated(input: Input, from: Life, to: Life): Input {
-  if (input.kind !== "told") return input;
+  if (input.kind !== "reply") return input;
   const asked = from.pending.find(({ call }) => call === input.call);
   const same = to.pending.find(({ id }) => id === asked?.id);
   if (same === undefined) throw new RangeError(`harness: call ${input.call} is not asked for in both lives`);
@@ -226,5 +226,5 @@ function differenceOf(actor: string, node: Life, second: Life, name: string): st
 }
 
 function briefly(input: Input): string {
-  return input.kind === "told" ? `${input.call} told at ${input.now}` : `${input.kind} at ${input.now}`;
+  return input.kind === "reply" ? `reply to ${input.call} at ${input.now}` : `${input.kind} at ${input.now}`;
 }

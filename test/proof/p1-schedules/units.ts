@@ -1,4 +1,4 @@
-/** What a volume consists of. Each unit is explored as a whole, or given up and said so. */
+/** What a volume consists of. Each unit is explored as a whole, or given up, which is reported. */
 import type { Sitting } from "../harness/tier.ts";
 import type { Bound, Losses } from "./bound.ts";
 import { type Configuration, configurations, half, whole } from "./configurations.ts";

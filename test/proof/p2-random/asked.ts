@@ -21,7 +21,7 @@ export interface Asked extends Request {
   readonly begunMs: number;
   ended: number | null;
   endedMs: number;
-  said: RequestResult | null;
+  reply: RequestResult | null;
   /** Numbers of its handler's runs. */
   readonly nonces: number[];
 }

@@ -145,18 +145,18 @@ export class Calm {
     checkHistories(world);
   }
 
-  #checkRepeated({ said, record }: Asked): void {
+  #checkRepeated({ reply, record }: Asked): void {
     const { report } = this.#world;
     const final = ["replay", "executed", "unknown", "expired", "timeout"];
     // The other side may refuse the call of one that went on, and a step list that has changed waits for a person.
-    const kind = said?.kind ?? "nothing";
+    const kind = reply?.kind ?? "nothing";
     if (kind === "accepted" || kind === "threw") {
       const life = this.#world.lives.of(record);
       // An answer that a dead delivery was to give waits for a person to redrive it.
       if (life?.finished != null || (life !== null && this.#world.effects.allDead(life.id))) return;
     }
     if (!final.includes(kind)) {
-      report.fail("L1", `${keyTextOf(record)} is told ${kind} when all is over`);
+      report.fail("L1", `${keyTextOf(record)} gets ${kind} when all is over`);
     }
   }
 
@@ -227,12 +227,12 @@ function checkLife(world: World, life: LifeLog): void {
   }
 }
 
-/** Who was told that nothing has happened was told the truth. */
+/** A reply that nothing has happened must be true. */
 function checkNothing({ effects, report }: World, asked: Asked): void {
   if (!gotNothing(asked)) return;
   const committed = asked.nonces.filter((nonce) => effects.committed(nonce) !== null);
   if (committed.length === 0) return;
-  report.fail("I8", `${asked.plan.name} was told ${asked.said?.kind}, and run ${committed} is committed`);
+  report.fail("I8", `${asked.plan.name} got ${asked.reply?.kind}, and run ${committed} is committed`);
 }
 
 function checkHistories({ asked, lives, report }: World): void {

@@ -1,4 +1,4 @@
-/** Clients: what they ask for, what they are told, and whether that may be. */
+/** Clients: what they ask for, what replies they get, and whether those may be. */
 
 import { isLatchkeyError, StoreError } from "../../../packages/latchkey/src/errors.ts";
 import { submit as submitShared } from "../../../packages/latchkey/src/execution/submit.ts";
@@ -24,7 +24,7 @@ export function submit(world: World, process: Process, request: Request): Asked 
     begunMs: world.clock.nowMs,
     ended: null,
     endedMs: 0,
-    said: null,
+    reply: null,
     nonces: [],
   };
   const running = execute(world, process, asked).then(
@@ -57,29 +57,29 @@ function execute(world: World, process: Process, asked: Asked): Promise<Result> 
   return submitShared(latchkey.runtime, operation, submission, work as Work<MemoryTransaction>, batches);
 }
 
-function receive(world: World, process: Process, asked: Asked, said: RequestResult): void {
-  // What a dead process says, nobody hears.
+function receive(world: World, process: Process, asked: Asked, reply: RequestResult): void {
+  // A reply of a dead process does not arrive.
   if (!process.alive) return;
   const { report } = world;
-  asked.said = said;
+  asked.reply = reply;
   asked.ended = world.steps;
   asked.endedMs = world.clock.nowMs;
-  const what = said.kind === "threw" ? `threw ${nameOf(said.error)}` : said.kind;
+  const what = reply.kind === "threw" ? `threw ${nameOf(reply.error)}` : reply.kind;
   report.trace.mixText(what);
   report.trace.say(() => `${process.name} tells ${asked.plan.name} ${asked.key.key}: ${what}`);
-  report.reach(`told ${said.kind === "key_misuse" ? `key misuse: ${said.because}` : what}`);
-  switch (said.kind) {
+  report.reach(`reply: ${reply.kind === "key_misuse" ? `key misuse: ${reply.because}` : what}`);
+  switch (reply.kind) {
     case "executed":
-      if (said.stored) checkReplies(world, asked, said.recordId, answerText(said.answer), "I4");
+      if (reply.stored) checkReplies(world, asked, reply.recordId, answerText(reply.answer), "I4");
       break;
     case "replay":
-      checkReplies(world, asked, said.recordId, answerText(said.answer), "I3");
+      checkReplies(world, asked, reply.recordId, answerText(reply.answer), "I3");
       break;
     case "threw":
-      checkThrown(world, asked, said.error);
+      checkThrown(world, asked, reply.error);
       break;
     case "in_progress":
-      checkRuns(world, process, asked, said.recordId);
+      checkRuns(world, process, asked, reply.recordId);
       break;
     case "commit_in_doubt":
       checkReason(world, asked, what);
@@ -92,22 +92,22 @@ function checkReplies(world: World, asked: Asked, id: string, text: string, inva
   const { report, lives } = world;
   const life = lives.all.get(id);
   if (life === undefined) {
-    report.fail("I8", `told an answer of ${id}, of which there is no record`);
+    report.fail("I8", `got an answer of ${id}, of which there is no record`);
     return;
   }
   if (life.answer !== text) {
-    report.fail(invariant, `told ${text} of ${id}, whose record says ${life.answer ?? life.record.state}`);
+    report.fail(invariant, `got ${text} of ${id}, whose record says ${life.answer ?? life.record.state}`);
   }
   const { record, plan } = life;
   const { tenant, scope, key } = asked.record;
-  if (record.tenant !== tenant) report.fail("I11", `${tenant} was told the answer of ${record.tenant}`);
+  if (record.tenant !== tenant) report.fail("I11", `${tenant} got the answer of ${record.tenant}`);
   const own =
     record.scope === scope &&
     record.key === key &&
     plan.name === asked.plan.name &&
     record.principal === asked.principal &&
     record.fingerprint.digest[0] === asked.digest;
-  if (!own) report.fail("I2", `told the answer of another request: ${id}`);
+  if (!own) report.fail("I2", `got the answer of another request: ${id}`);
 }
 
 function nameOf(error: unknown): string {
@@ -117,7 +117,7 @@ function nameOf(error: unknown): string {
 }
 
 /**
- * Who is told that the key runs must not be the only one that could run it, while all that has happened to it is one fault:
+ * A request that gets the reply that the key runs must not be the only one that could run it, while all that has happened to it is one fault:
  * an admission whose reply was lost is its own, unless it has given its token back, under which nothing may start any more.
  */
 function checkRuns(world: World, process: Process, asked: Asked, id: string | null): void {
@@ -129,7 +129,7 @@ function checkRuns(world: World, process: Process, asked: Asked, id: string | nu
   const { createdAt, fence } = life.record;
   if (!isAlone || hasRun || createdAt < asked.begunMs || fence.attempt > 1) return;
   if (lives.isGivenBack(fence.token)) return;
-  report.fail("I14", `${asked.plan.shape} was told that ${id} runs, which is its own, and does not run`);
+  report.fail("I14", `${asked.plan.shape} got the reply that ${id} runs, which is its own, and does not run`);
 }
 
 function overlaps(other: Asked, { record, begun }: Asked): boolean {
@@ -146,13 +146,13 @@ function checkThrown(world: World, asked: Asked, error: unknown): void {
 /** Nobody is refused, or left in doubt, for no reason: a fault, or time that has passed. */
 function checkReason({ report, clock }: World, { plan, begunMs }: Asked, what: string): void {
   if (report.faults.size > 0 || clock.nowMs - begunMs >= patienceMs) return;
-  report.fail("L1", `${plan.shape} was told ${what}, and nothing has gone wrong`);
+  report.fail("L1", `${plan.shape} got ${what}, and nothing has gone wrong`);
 }
 
-/** Whether it was told that nothing of it is committed. */
-export function gotNothing({ plan, said }: Asked): boolean {
-  if (said === null || plan.execution !== "transaction") return false;
-  if (said.kind === "executed") return !said.stored;
-  if (said.kind !== "threw") return false;
-  return !(said.error instanceof StoreError) || said.error.certainty !== "in_doubt";
+/** Whether its reply says that nothing of it is committed. */
+export function gotNothing({ plan, reply }: Asked): boolean {
+  if (reply === null || plan.execution !== "transaction") return false;
+  if (reply.kind === "executed") return !reply.stored;
+  if (reply.kind !== "threw") return false;
+  return !(reply.error instanceof StoreError) || reply.error.certainty !== "in_doubt";
 }

@@ -22,7 +22,7 @@ export interface LifeLog {
   resumeAt: number | null;
   /** Who admitted or claimed the last attempt. */
   owner: object | null;
-  /** What everybody hears, once it is finished. */
+  /** What everybody gets, once it is finished. */
   answer: string | null;
   /** Null until it is finished. */
   finished: { readonly expiresAt: number; readonly forgetAt: number } | null;

@@ -1,4 +1,4 @@
-/** Histories of one key, made by hand: which of them a sequential key could have told. */
+/** Histories of one key, made by hand: which of them a sequential key could have given. */
 import { expect, test } from "vitest";
 import type { Asked, RequestResult } from "./asked.ts";
 import { Choices } from "./choices.ts";
@@ -21,12 +21,12 @@ const lives = new Map([
   ["two", life("two", 2, 100)],
 ]);
 
-/** Asked at `begun` and told at `ended`, both also milliseconds. */
-function asked(begun: number, ended: number, said: RequestResult, digest = 1): Asked {
+/** Asked at `begun` and answered at `ended`, both also milliseconds. */
+function asked(begun: number, ended: number, reply: RequestResult, digest = 1): Asked {
   const request = { plan, key: { tenant: "ta", key: "k" }, digest, principal: "p" };
   const times = { begun, begunMs: begun, ended, endedMs: ended };
   const key = { tenant: "ta", scope: "op0", key: "k" };
-  return { ...request, ...times, record: key, said, nonces: [] } as unknown as Asked;
+  return { ...request, ...times, record: key, reply, nonces: [] } as unknown as Asked;
 }
 
 const executed = (recordId: string) =>

@@ -1,6 +1,6 @@
 /**
- * Whether what the clients of one key were told can be put in one order, each answer somewhere between its question and
- * itself, so that a sequential key would have said the same (Wing and Gong 1993). What a client was not told, because of a
+ * Whether the replies to the clients of one key can be put in one order, each answer somewhere between its question and
+ * itself, so that a sequential key would have given the same (Wing and Gong 1993). What a client did not get, because of a
  * fault, may or may not have happened, and asks for nothing.
  */
 import type { Asked } from "./asked.ts";
@@ -14,7 +14,7 @@ interface Observation {
 }
 
 /** The answers that say something about the key. */
-const telling: ReadonlySet<string> = new Set([
+const informative: ReadonlySet<string> = new Set([
   "executed",
   "replay",
   "timeout",
@@ -25,37 +25,37 @@ const telling: ReadonlySet<string> = new Set([
   "key_misuse",
 ]);
 
-/** Null: they can. Otherwise what was told, in the order of its beginning. */
+/** Null: they can. Otherwise the replies, in the order of its beginning. */
 export function notLinearizable(history: readonly Asked[], lives: Lives): string | null {
-  const told = history.flatMap((asked): readonly Observation[] =>
-    asked.said !== null && asked.ended !== null && telling.has(asked.said.kind)
+  const replies = history.flatMap((asked): readonly Observation[] =>
+    asked.reply !== null && asked.ended !== null && informative.has(asked.reply.kind)
       ? [{ asked, ended: asked.ended }]
       : [],
   );
-  if (told.length === 0 || canFollow(told, history, lives, 0, null, new Set())) return null;
-  return told.map(({ asked, ended }) => `[${asked.begun}-${ended}] ${saidText(asked)}`).join(", ");
+  if (replies.length === 0 || canFollow(replies, history, lives, 0, null, new Set())) return null;
+  return replies.map(({ asked, ended }) => `[${asked.begun}-${ended}] ${replyText(asked)}`).join(", ");
 }
 
 /** @param done bit set of those that are in order already; `life`: whose answer the key gives now, by its id */
 function canFollow(
-  told: readonly Observation[],
+  replies: readonly Observation[],
   history: readonly Asked[],
   lives: Lives,
   done: number,
   life: string | null,
   dead: Set<string>,
 ): boolean {
-  if (done === 2 ** told.length - 1) return true;
+  if (done === 2 ** replies.length - 1) return true;
   const state = `${done} ${life}`;
   if (dead.has(state)) return false;
   // Nothing may come after what ended before it began.
   const firstEnd = Math.min(
-    ...told.map(({ ended }, at) => (isIn(done, at) ? Number.POSITIVE_INFINITY : ended)),
+    ...replies.map(({ ended }, at) => (isIn(done, at) ? Number.POSITIVE_INFINITY : ended)),
   );
-  for (const [at, { asked }] of told.entries()) {
+  for (const [at, { asked }] of replies.entries()) {
     if (isIn(done, at) || asked.begun > firstEnd) continue;
     const next = after(asked, history, lives, life);
-    if (next !== false && canFollow(told, history, lives, done + 2 ** at, next, dead)) return true;
+    if (next !== false && canFollow(replies, history, lives, done + 2 ** at, next, dead)) return true;
   }
   dead.add(state);
   return false;
@@ -65,23 +65,23 @@ function isIn(done: number, at: number): boolean {
   return Math.floor(done / 2 ** at) % 2 === 1;
 }
 
-/** The life whose answer the key gives after this; false: a sequential key could not have said it. */
+/** The life whose answer the key gives after this; false: a sequential key could not have given it. */
 function after(
   asked: Asked,
   history: readonly Asked[],
   lives: Lives,
   current: string | null,
 ): string | null | false {
-  const { said } = asked;
+  const { reply } = asked;
   const there = current === null ? null : (lives.get(current) ?? null);
-  switch (said?.kind) {
+  switch (reply?.kind) {
     case "executed":
-      if (current === said.recordId || !mayBeginAnew(there, asked)) return false;
-      return said.stored ? said.recordId : current;
+      if (current === reply.recordId || !mayBeginAnew(there, asked)) return false;
+      return reply.stored ? reply.recordId : current;
     case "replay":
     case "timeout": {
-      if (!isWithin(lives.get(said.recordId), asked)) return false;
-      return current === said.recordId || mayBeginAnew(there, asked) ? said.recordId : false;
+      if (!isWithin(lives.get(reply.recordId), asked)) return false;
+      return current === reply.recordId || mayBeginAnew(there, asked) ? reply.recordId : false;
     }
     case "in_progress":
     case "accepted":
@@ -96,7 +96,7 @@ function after(
   }
 }
 
-/** No answer was there yet, or its time was over before this was told. */
+/** No answer was there yet, or its time was over before this reply. */
 function mayBeginAnew(there: LifeLog | null, { plan, endedMs }: Asked): boolean {
   if (there?.finished == null) return true;
   const { expiresAt, forgetAt } = there.finished;
@@ -129,8 +129,8 @@ function ownerAsked({ principal, plan, digest }: Asked): Owner {
   return { principal, operation: plan.name, digest };
 }
 
-function differs({ said, principal, plan, digest }: Asked, owner: Owner): boolean {
-  switch (said?.kind === "key_misuse" ? said.because : null) {
+function differs({ reply, principal, plan, digest }: Asked, owner: Owner): boolean {
+  switch (reply?.kind === "key_misuse" ? reply.because : null) {
     case "principal":
       return owner.principal !== principal;
     case "operation":
@@ -142,7 +142,7 @@ function differs({ said, principal, plan, digest }: Asked, owner: Owner): boolea
   }
 }
 
-function saidText({ plan, digest, principal, said }: Asked): string {
-  const about = said !== null && "recordId" in said ? ` ${said.recordId}` : "";
-  return `${plan.name} body ${digest} by ${principal}: ${said?.kind}${about}`;
+function replyText({ plan, digest, principal, reply }: Asked): string {
+  const about = reply !== null && "recordId" in reply ? ` ${reply.recordId}` : "";
+  return `${plan.name} body ${digest} by ${principal}: ${reply?.kind}${about}`;
 }

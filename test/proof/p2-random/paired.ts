@@ -70,14 +70,14 @@ class Pair {
   /** All that A has seen, with other names for what is named at random. */
   observed(): string {
     const { world } = this;
-    const said = world.asked.filter(({ key }) => key.tenant === tenants[0]).map(saidText);
+    const replies = world.asked.filter(({ key }) => key.tenant === tenants[0]).map(replyText);
     const lives = [...world.lives.all.values()]
       .filter(({ record }) => record.tenant === tenants[0])
       .map(({ id, record, answer, over }) => {
         const charges = world.downstream.countAt(id, "charged") + world.downstream.directOf(id).length;
         return `${id} ${record.state} ${record.fence.attempt} ${answer} ${over} charged ${charges}`;
       });
-    return renamed([...said, ...lives].join("\n"));
+    return renamed([...replies, ...lives].join("\n"));
   }
 
   #of(tenant: string): Choices {
@@ -140,11 +140,11 @@ class Pair {
   }
 }
 
-function saidText({ plan, key, digest, said, endedMs }: Asked): string {
+function replyText({ plan, key, digest, reply, endedMs }: Asked): string {
   const about = `${plan.name} ${key.key} body ${digest} at ${endedMs}`;
-  if (said === null) return `${about}: nothing`;
-  if (said.kind === "threw") return `${about}: ${String(said.error)}`;
-  const { answer, ...others } = "answer" in said ? said : { ...said, answer: null };
+  if (reply === null) return `${about}: nothing`;
+  if (reply.kind === "threw") return `${about}: ${String(reply.error)}`;
+  const { answer, ...others } = "answer" in reply ? reply : { ...reply, answer: null };
   return `${about}: ${JSON.stringify(others)} ${answer === null ? "" : answerText(answer)}`;
 }
 

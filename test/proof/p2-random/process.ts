@@ -52,7 +52,7 @@ export class Process implements TimerOwner {
     this.#made = { latchkey, kill };
   }
 
-  /** Nothing of it is heard of any more. */
+  /** It sends nothing any more. */
   kill(): void {
     this.#made?.kill();
   }

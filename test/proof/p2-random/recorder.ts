@@ -177,7 +177,7 @@ class Judge {
       this.#recording.report.reach(`a lost race: ${port}`);
       return answer;
     }
-    // A settlement that is said again is answered by its audit row, and changes nothing.
+    // A settlement that is sent again is answered by its audit row, and changes nothing.
     if (port === "settle" && isSame) return answer;
     const holds =
       guard === null

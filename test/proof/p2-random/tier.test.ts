@@ -37,7 +37,7 @@ describe("a planted mistake is found", () => {
     if (failure === null) throw new Error("The mistake was not found");
     const shown = proofFailure(seed, failure, 7);
     expect(shown).toBeInstanceOf(ProofFailure);
-    expect(shown.message).toContain("I8: told an answer of ");
+    expect(shown.message).toContain("I8: got an answer of ");
     expect(shown.message).toMatch(/call commit(Batch)?: (late|request_lost)/);
     expect(shown.message).toContain("found after 7\n");
     expect(shown.reproduce).toBe(

@@ -61,7 +61,7 @@ export class World implements Stage {
   /** What clients have asked for, oldest first. */
   readonly asked: Asked[] = [];
   readonly faults: FaultTable;
-  /** Not where tenants are told apart: what several of them share is none's alone to move. */
+  /** Not where tenants are kept apart: what several of them share is none's alone to move. */
   readonly sharesTransactions: boolean;
   /** No faults any more, and nothing waits to be let go. */
   calm = false;

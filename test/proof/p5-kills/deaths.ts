@@ -71,7 +71,7 @@ async function findPoints(lane: Lane, world: World, mode: Mode): Promise<readonl
   }
 }
 
-/** All of them come to their ends; then the first that failed is told. */
+/** All of them come to their ends; then the first failure is thrown. */
 async function allOrFirst(works: readonly Promise<void>[]): Promise<void> {
   const ends = await Promise.allSettled(works);
   const failure = ends.find((end) => end.status === "rejected");

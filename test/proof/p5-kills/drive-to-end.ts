@@ -20,7 +20,7 @@ const roundsMax = 20;
 /** Something may move in each round that waits for a lease all the same. */
 const leapsEvery = 3;
 
-/** One order, and everything that its clients were told. */
+/** One order, and all replies to its clients. */
 export interface Course {
   readonly lane: Lane;
   readonly mode: Mode;

@@ -18,49 +18,49 @@ export function judge(story: Story): void {
 }
 
 function judgeClients(story: Story): void {
-  const { told, toldBefore, wreck, acknowledged, misuse, ofMisuse } = story;
+  const { replies, repliesBefore, wreck, acknowledged, misuse, ofMisuse } = story;
   const [before, after] = acknowledged;
-  for (const one of told) {
+  for (const one of replies) {
     hold("L1", one.kind !== "refused", `a client was refused: ${JSON.stringify(one)}`);
-    hold("I2", one.kind !== "key_misuse" && one.kind !== "expired", `a client was told ${one.kind}`);
+    hold("I2", one.kind !== "key_misuse" && one.kind !== "expired", `a client got ${one.kind}`);
   }
-  const kept = told.slice(0, toldBefore).some(({ kind }) => kind === "answer" || kind === "accepted");
-  hold("I15", !kept || wreck.record !== null, "a client was told of what is not kept");
-  const answers = new Set(told.flatMap((one) => (one.kind === "answer" ? [one.bytes] : [])));
+  const kept = replies.slice(0, repliesBefore).some(({ kind }) => kind === "answer" || kind === "accepted");
+  hold("I15", !kept || wreck.record !== null, "a client was notified of a result that is not stored");
+  const answers = new Set(replies.flatMap((one) => (one.kind === "answer" ? [one.bytes] : [])));
   hold("I3", answers.size <= 1, `clients were given ${answers.size} answers: ${[...answers].join(" and ")}`);
-  const first = told.findIndex(({ kind }) => kind === "answer");
-  const later = first < 0 ? [] : told.slice(first);
+  const first = replies.findIndex(({ kind }) => kind === "answer");
+  const later = first < 0 ? [] : replies.slice(first);
   hold(
     "I15",
     later.every(({ kind }) => kind === "answer"),
     "an acknowledged answer was lost",
   );
-  const executed = told.filter((one) => one.kind === "answer" && one.how === "executed").length;
-  hold("I1", executed <= 1, `${executed} clients were told that their request was executed`);
+  const executed = replies.filter((one) => one.kind === "answer" && one.how === "executed").length;
+  hold("I1", executed <= 1, `${executed} clients got the reply that their request was executed`);
   hold(
     "I15",
     bytesOf(before) !== null && bytesOf(before) === bytesOf(after),
     "an acknowledged answer was lost",
   );
-  hold("I2", misuse.kind === "key_misuse", `another order under the same key was told ${misuse.kind}`);
+  hold("I2", misuse.kind === "key_misuse", `another order under the same key got ${misuse.kind}`);
   const trace = ofMisuse.placed + ofMisuse.settled + ofMisuse.arrivals;
   hold("I2", trace === 0, "another order under the same key ran");
 }
 
-function bytesOf(told: Reply): string | null {
-  return told.kind === "answer" ? told.bytes : null;
+function bytesOf(reply: Reply): string | null {
+  return reply.kind === "answer" ? reply.bytes : null;
 }
 
 /** The state that it has come to, and what that means for the business. */
 function judgeBusiness(story: Story): void {
-  const { mode, end, told, order } = story;
+  const { mode, end, replies, order } = story;
   const state = end.record?.state ?? "none";
   const { shape } = mode;
   const effects = sendsOf(story).filter(({ became }) => became === "effect").length;
   const rows = { placed: end.placed, settled: end.settled, effects };
   const what = `${order.name} is ${state} with ${JSON.stringify(rows)}`;
   hold("I1", end.placed <= 1 && end.settled <= 1 && effects <= 1, what);
-  const last = told.at(-1);
+  const last = replies.at(-1);
   switch (state) {
     case "completed":
       hold("I1", end.placed === count(shape.placed) && end.settled === count(shape.settled), what);

@@ -78,7 +78,7 @@ export class Lane {
   readonly url: string;
   readonly otherSide: OtherSide;
   readonly plant: Plant | null;
-  /** What Latchkey has said of itself to those who go on, since `begin`. */
+  /** Events of the surviving process since `begin`. */
   events: LatchkeyEvent[] = [];
   /** Steps that those who go on have run, since `begin`. */
   ran: { readonly step: string; readonly name: string }[] = [];

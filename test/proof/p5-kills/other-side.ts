@@ -83,7 +83,7 @@ export class OtherSide {
   }
 
   /** Everything that `by` had sent is here, or under way: its connections have come to their end. */
-  async heardAll(by: string): Promise<void> {
+  async receivedAll(by: string): Promise<void> {
     const isGone = () => ![...this.#connected.values()].includes(by);
     await until(isGone, { what: `the connections of ${by} end`, intervalMs: 1 });
   }
@@ -111,7 +111,7 @@ export class OtherSide {
       if (question.late) this.#underWay.push(question);
       else socket.write(`${JSON.stringify({ id, reply: this.#reply(question) })}\n`);
     });
-    // Lines are told of while their bytes are read, so that there are none left.
+    // Lines are emitted while their bytes are read, so that none are left.
     socket.on("close", () => this.#connected.delete(socket));
   }
 

@@ -9,7 +9,7 @@ export interface FoundPlant {
   /** How many deaths it took; null: it was not found. */
   readonly after: number | null;
   /** What was found. */
-  readonly said: string;
+  readonly message: string;
 }
 
 /** Plants one after the other, each in a lane of its own. */
@@ -24,9 +24,9 @@ async function findOne(world: World, plant: Plant): Promise<FoundPlant> {
   const lane = await world.openLane(plant);
   try {
     await runDeaths([lane], world, [targetOf(plant)], () => {});
-    return { plant, after: null, said: "" };
+    return { plant, after: null, message: "" };
   } catch (error) {
     if (!(error instanceof DeathFailure)) throw error;
-    return { plant, after: 1, said: error.message };
+    return { plant, after: 1, message: error.message };
   }
 }

@@ -26,8 +26,8 @@ describe("a planted mistake is found", () => {
   afterAll(() => world.close());
 
   test.each(sample(plants, 3))("%s", async (plant) => {
-    for await (const { after, said } of findPlanted(world, [plant])) {
-      expect(said).toMatch(invariants[plant]);
+    for await (const { after, message } of findPlanted(world, [plant])) {
+      expect(message).toMatch(invariants[plant]);
       expect(after).toBe(1);
     }
   });

@@ -20,7 +20,7 @@ export const plants = [
 ] as const;
 export type Plant = (typeof plants)[number];
 
-/** The variable by which a process script is told. */
+/** The environment variable that names the planted mistake to a process script. */
 export const plantVariable = "LATCHKEY_PROOF_PLANT";
 
 export function plantOf(name: string | undefined): Plant | null {
@@ -95,9 +95,9 @@ function answersEarly<Tx>(inner: TransactionSupport<Tx>): TransactionSupport<Tx>
 function acceptsEarly<Tx>(inner: Store<Tx>): Store<Tx>["accept"] {
   return async (life, replaces, expiresAfterMs) => {
     setImmediate(() => void inner.accept(life, replaces, expiresAfterMs).catch(() => {}));
-    const { addressable: _, input: __, ...told } = life;
+    const { addressable: _, input: __, ...kept } = life;
     const createdAt = performance.timeOrigin + performance.now();
-    return { ...told, state: "pending", createdAt, expiresAt: createdAt + expiresAfterMs };
+    return { ...kept, state: "pending", createdAt, expiresAt: createdAt + expiresAfterMs };
   };
 }
 

@@ -28,8 +28,8 @@ function all(story: Story): readonly string[] {
   ];
 }
 
-function commits({ point, told, mode }: Story): readonly string[] {
-  const [first] = told;
+function commits({ point, replies, mode }: Story): readonly string[] {
+  const [first] = replies;
   if (mode.shape.settled || !mode.shape.placed || point.port !== "commit" || first === undefined) return [];
   if (first.kind === "answer") {
     return [`unanswered COMMIT: ${first.how === "replay" ? "committed" : "rolled back"}`];

@@ -1,4 +1,4 @@
-/** What a client was told, as it can be compared. */
+/** A reply to a client, in a form that can be compared. */
 import type { Result } from "../../../packages/latchkey/src/index.ts";
 import { isLatchkeyError } from "../../../packages/latchkey/src/index.ts";
 

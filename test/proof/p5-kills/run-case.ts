@@ -72,21 +72,21 @@ export async function stopCase({ victim, earlier }: Case): Promise<void> {
 async function untilDead(
   lane: Lane,
   one: Case,
-): Promise<{ readonly ended: VictimEnd; readonly told: Reply[] }> {
+): Promise<{ readonly ended: VictimEnd; readonly replies: Reply[] }> {
   const { name, mode, earlier, victim } = one;
-  const told: Reply[] = [];
+  const replies: Reply[] = [];
   const deaths = [...earlier];
   for (const step of mode.before) {
     const dead = step.do === "die" ? deaths.shift() : undefined;
-    await take(lane, name, mode, step, told, dead);
-    const heard = dead?.told("told") ?? null;
-    if (heard !== null) told.push(heard);
+    await take(lane, name, mode, step, replies, dead);
+    const reply = dead?.replyTo("job") ?? null;
+    if (reply !== null) replies.push(reply);
   }
   lane.begin();
   const ended = await victim.run();
-  const heard = victim.told("told");
-  if (heard !== null) told.push(heard);
-  return { ended, told };
+  const reply = victim.replyTo("job");
+  if (reply !== null) replies.push(reply);
+  return { ended, replies };
 }
 
 async function take(
@@ -94,14 +94,14 @@ async function take(
   name: string,
   mode: Mode,
   step: Step,
-  told: Reply[],
+  replies: Reply[],
   dead: Victim | undefined,
 ): Promise<void> {
   switch (step.do) {
     case "submit": {
       const { other } = step;
       const now = await lane.submit((other ?? mode).operation, orderOf(name, mode, other));
-      if (other === undefined) told.push(now);
+      if (other === undefined) replies.push(now);
       return;
     }
     case "work":
@@ -125,14 +125,14 @@ async function die(lane: Lane, victim: Victim): Promise<void> {
 
 /** Everything of it that was to arrive at once has arrived. */
 async function isGone(lane: Lane, victim: Victim): Promise<void> {
-  await lane.otherSide.heardAll(victim.name);
+  await lane.otherSide.receivedAll(victim.name);
   await lane.sessionsEnd(victim.name);
 }
 
 /** Nobody dies: what it calls. */
 export async function runUndisturbed(lane: Lane, one: Case): Promise<Extract<VictimEnd, { kind: "lived" }>> {
   const { ended } = await untilDead(lane, one);
-  if (ended.kind !== "lived") throw new Error(`${one.name} died without being told to`);
+  if (ended.kind !== "lived") throw new Error(`${one.name} died, and no death was planned`);
   await one.victim.end();
   await driveToEnd(
     { lane, mode: one.mode, order: orderOf(one.name, one.mode), dead: one.name, replies: [] },
@@ -146,17 +146,17 @@ export async function runDeath(lane: Lane, one: Case, point: Point): Promise<Sto
   const { name, mode, victim } = one;
   const order = orderOf(name, mode);
   const before = lane.otherSide.arrivals.length;
-  const { ended, told } = await untilDead(lane, one);
+  const { ended, replies } = await untilDead(lane, one);
   if (ended.kind === "lived") return null;
   const isAt = ended.moment === point.moment && ended.number === point.number && ended.port === point.port;
   if (!isAt) throw new Error(`${name} died at ${ended.number} ${ended.port} ${ended.moment}`);
   const late = point.moment === "late";
-  await lane.otherSide.heardAll(name);
+  await lane.otherSide.receivedAll(name);
   if (!late || isOfOtherSide(point)) await lane.sessionsEnd(name);
   const wreck = await seeAll(lane, one);
   const arrivedBefore = arrivalsSince(lane, name, before).length;
-  const toldBefore = told.length;
-  const course: Course = { lane, mode, order, dead: name, replies: told };
+  const repliesBefore = replies.length;
+  const course: Course = { lane, mode, order, dead: name, replies };
   await driveToEnd(course, mode.continuedBy === "client");
   const beforeLate = late ? await lane.see(name) : null;
   if (late) await arrive(lane, victim, course);
@@ -181,8 +181,8 @@ export async function runDeath(lane: Lane, one: Case, point: Point): Promise<Sto
     wreck: wreck.own,
     beforeLate,
     end: await lane.see(name),
-    told,
-    toldBefore,
+    replies,
+    repliesBefore,
     events: lane.events,
     ran: lane.ran.filter((ran) => ran.name === name).map(({ step }) => step),
     ...asked,
@@ -232,7 +232,7 @@ async function finalQuestions(
   const { placed, settled } = await lane.see(other.name);
   const arrivals = lane.otherSide.arrivals.filter(({ name }) => name.startsWith(other.name)).length;
   return {
-    acknowledged: [victim.told("acknowledged") ?? { kind: "refused", why: "it was told nothing" }, after],
+    acknowledged: [victim.replyTo("acknowledged") ?? { kind: "refused", why: "it got no reply" }, after],
     misuse,
     ofMisuse: { placed, settled, arrivals },
   };

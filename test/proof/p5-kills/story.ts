@@ -21,11 +21,11 @@ export interface Story {
   /** When what comes late had not come; null: nothing was to come late. */
   readonly beforeLate: Seen | null;
   readonly end: Seen;
-  /** What clients were told of the order, in the order of their tries; the dead process's own client first. */
-  readonly told: readonly Reply[];
-  /** How many of them were told before anybody went on. */
-  readonly toldBefore: number;
-  /** What another client was told before, by the process that died; and what it is told in the end. */
+  /** Replies to clients of the order, in the order of their tries; the dead process's own client first. */
+  readonly replies: readonly Reply[];
+  /** How many of them came before anybody went on. */
+  readonly repliesBefore: number;
+  /** The reply to another client by the process that died, and the reply to its last retry. */
   readonly acknowledged: readonly [before: Reply, after: Reply];
   /** The same key with another order. */
   readonly misuse: Reply;

@@ -103,7 +103,7 @@ async function runFound(
   return resultOf(world, tally, { planted, deaths, isSmall });
 }
 
-const saidEvery = 200;
+const reportEvery = 200;
 
 async function runAll(
   sitting: Sitting,
@@ -114,7 +114,7 @@ async function runAll(
   const { say, untilMs } = sitting;
   const died = (one: Parameters<Tally["add"]>[0]) => {
     tally.add(one);
-    if (tally.count % saidEvery === 0) say(`${tally.before + tally.count} of ${deaths.length} deaths`);
+    if (tally.count % reportEvery === 0) say(`${tally.before + tally.count} of ${deaths.length} deaths`);
   };
   const left = deaths.slice(tally.before);
   await runDeaths(lanes, world, left, died, () => performance.now() < untilMs).catch((cause: unknown) =>
@@ -125,8 +125,8 @@ async function runAll(
 /** Each mistake must be found. */
 async function plantAll({ seed, say }: Sitting, world: World): Promise<readonly PlantedResult[]> {
   const planted: PlantedResult[] = [];
-  for await (const { plant, after, said } of findPlanted(world)) {
-    const found = after === null ? "not found" : `found after ${after}: ${said}`;
+  for await (const { plant, after, message } of findPlanted(world)) {
+    const found = after === null ? "not found" : `found after ${after}: ${message}`;
     say(`planted "${plant}": ${found}`);
     if (after === null) {
       const again = "npx vitest run test/proof/p5-kills";

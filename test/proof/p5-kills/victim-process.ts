@@ -35,7 +35,7 @@ export type ReportedCall = Pick<Call, "port" | "writes">;
 
 const settings = JSON.parse(process.argv[2] ?? "") as VictimSettings;
 const { name, doom, job, acknowledged, transactionLimitMs } = settings;
-/** At once: nothing that was told may be lost when it dies. */
+/** Written at once, so that no line is lost when the process dies. */
 const tell = (line: Readonly<Record<string, unknown>>) => writeSync(1, `${JSON.stringify(line)}\n`);
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 
@@ -107,7 +107,7 @@ async function connect(): Promise<void> {
 }
 
 async function doJob(): Promise<void> {
-  if (job.do === "submit") tell({ told: await submit(job.operation, job.order) });
+  if (job.do === "submit") tell({ job: await submit(job.operation, job.order) });
   else tell({ worked: await work(job.service).catch(String) });
 }
 

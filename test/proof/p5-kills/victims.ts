@@ -77,8 +77,8 @@ export class Victim {
     await this.#proxy?.pass();
   }
 
-  /** What it has told a client, of its job and of what it did before. */
-  told(what: "told" | "acknowledged"): Reply | null {
+  /** Its reply to the client of its job, or to that of an order before. */
+  replyTo(what: "job" | "acknowledged"): Reply | null {
     const line = this.#worker.lines.find((one) => one[what] !== undefined);
     return (line?.[what] as Reply | undefined) ?? null;
   }

@@ -1,6 +1,6 @@
 /**
- * Failovers to an asynchronous standby: what callers were told may be lost, so it is counted. What is there must still be
- * whole, fences must be new ones, and nobody may be told another's answer.
+ * Failovers to an asynchronous standby: what callers have got may be lost, so it is counted. What is there must still be
+ * whole, fences must be new ones, and nobody may get another's answer.
  */
 import { drawFrom, seedOf } from "../harness/seeded.ts";
 import { Client } from "./client.ts";
@@ -47,13 +47,13 @@ export async function lossIn(what: string, scene: Round, answered: readonly stri
   if (auditor === undefined) throw new TypeError("a scene has clients");
   const before = await judge(scene);
   expectNone(what, before.state);
-  const told = await auditor.audit(answeredKeys(scene));
+  const replies = await auditor.audit(answeredKeys(scene));
   // What ran again was called for again.
   const after = await judge(scene);
   expectNone(what, after.state);
   const of = (violations: readonly Violation[]) => (key: string) =>
     violations.some(({ seen }) => seen.split(/[: ]/).includes(key));
-  const ranAgain = new Set(told.filter(({ kind }) => kind === "executed").map(({ ack }) => ack));
+  const ranAgain = new Set(replies.filter(({ kind }) => kind === "executed").map(({ ack }) => ack));
   return {
     answered: answered.length,
     lost: answered.filter(of(before.answers)).length,
@@ -129,14 +129,14 @@ class AsyncStage implements Stage {
   }
 }
 
-/** I2: the key with another input never runs, and is told nobody's answer. */
+/** I2: the key with another input never runs, and gets nobody's answer. */
 async function misused(scene: Round): Promise<readonly Violation[]> {
   const keys = answeredKeys(scene);
-  const told = (await scene.clients[0]?.misuse(keys)) ?? [];
+  const replies = (await scene.clients[0]?.misuse(keys)) ?? [];
   return keys.flatMap(({ key }, index) =>
-    told[index] === "key_misuse"
+    replies[index] === "key_misuse"
       ? []
-      : [{ invariant: "I2", seen: `${key} with another input: ${told[index]}` }],
+      : [{ invariant: "I2", seen: `${key} with another input: ${replies[index]}` }],
   );
 }
 

@@ -42,7 +42,7 @@ export type Command =
   | { readonly do: "rest" }
   /** Submits these once more; says `audited` at the end. */
   | { readonly do: "audit"; readonly keys: readonly KeyOf[] }
-  /** Submits these with another input; says what each was told. */
+  /** Submits these with another input; reports each reply. */
   | { readonly do: "misuse"; readonly keys: readonly KeyOf[] }
   /** Starts a worker: rescues, reconciles, delivers. */
   | { readonly do: "serve" }
@@ -112,7 +112,7 @@ async function ask(mode: Mode, key: string, again: boolean): Promise<Ack | null>
   try {
     const { kind, recordId, value } = await submit[mode](key);
     if (kind !== "executed" && kind !== "replay") {
-      tell({ event: `told ${kind}` });
+      tell({ event: `reply ${kind}` });
       return null;
     }
     return { ack: key, mode, kind, record: recordId ?? "", by: (value as Value).by, again };
@@ -128,7 +128,7 @@ async function settle(mode: Mode, key: string, again: boolean): Promise<void> {
   tell(ack ?? {});
 }
 
-/** What somebody is told who uses the key for something else. */
+/** The reply to a request that uses the key for something else. */
 async function misuse(mode: Mode, key: string): Promise<string> {
   const what = `${key} with another input is answered`;
   return until(() => submit[mode](key, `not ${key}`).then(({ kind }) => kind), {

@@ -1,4 +1,4 @@
-/** A client process as the test sees it. Its lines are the log of an observer who knows only what callers were told. */
+/** A client process as the test sees it. Its lines are the log of an observer who knows only the replies to callers. */
 import { join } from "node:path";
 import { spawnWorker, type WorkerProcess } from "../../support/processes.ts";
 import { cacheDirectory } from "../../support/scratch.ts";
@@ -54,7 +54,7 @@ export class Client {
     this.worker.send(command);
   }
 
-  /** Takes in what it has said. */
+  /** Takes in its lines. */
   read(): this {
     const { lines } = this.worker;
     for (; this.#read < lines.length; this.#read++) {
@@ -89,13 +89,13 @@ export class Client {
     await this.#until(enough, `${more} more answers in each of ${modes.join(", ")}`);
   }
 
-  /** Until somebody else has heard of it. */
-  async untilHeardOf(condition: () => boolean): Promise<void> {
+  /** Until another observer has seen it. */
+  async untilTrue(condition: () => boolean): Promise<void> {
     await this.#until(condition, String(condition));
   }
 
   /** Until events whose names begin so have come so many times more. */
-  async untilHeard(event: string, more: number): Promise<void> {
+  async untilReported(event: string, more: number): Promise<void> {
     const before = this.countOf(event);
     await this.#until(() => this.countOf(event) >= before + more, `"${event}" ${more} times more`);
   }
@@ -118,7 +118,7 @@ export class Client {
     return this.acks.slice(from).filter(({ again }) => again);
   }
 
-  /** What it is told when it uses these keys for something else. */
+  /** The replies when it uses these keys for something else. */
   async misuse(keys: readonly KeyOf[]): Promise<readonly string[]> {
     return (await this.#ask({ do: "misuse", keys }, "misuse")) as readonly string[];
   }
@@ -133,10 +133,10 @@ export class Client {
     const { lines } = this.worker;
     const from = lines.length;
     this.send(command);
-    const said = () => lines.slice(from).find((line) => name in line);
-    await this.#until(() => said() !== undefined, `it has ${name}`);
+    const found = () => lines.slice(from).find((line) => name in line);
+    await this.#until(() => found() !== undefined, `it has ${name}`);
     this.read();
-    return said()?.[name];
+    return found()?.[name];
   }
 
   async #until(condition: () => boolean, what: string): Promise<void> {

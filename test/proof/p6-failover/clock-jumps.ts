@@ -121,7 +121,7 @@ class ClockStage implements Stage {
     const before = receiver.withheld().length;
     receiver.withhold();
     victim.send({ do: "begin", round: "0" });
-    await victim.untilHeardOf(() => receiver.withheld().length > before);
+    await victim.untilTrue(() => receiver.withheld().length > before);
     await victim.stop();
     receiver.answer();
     const hours = courses[number % courses.length]?.at(-1) ?? 0;
@@ -132,7 +132,7 @@ class ClockStage implements Stage {
       answered = true;
       return acks;
     });
-    await survivor?.untilHeard("told in_progress", 40);
+    await survivor?.untilReported("reply in_progress", 40);
     const early = answered;
     this.#clock.set(hours);
     const acks = (await answer) ?? [];
@@ -155,23 +155,22 @@ class ClockStage implements Stage {
     const [client] = crew.clients;
     const keys = [{ mode: "transaction", key: `n${number}-forgotten` }] as const;
     const hours = courses[number % courses.length]?.at(-1) ?? 0;
-    const told = async () => (await client?.audit(keys))?.[0];
-    const first = await told();
+    const reply = async () => (await client?.audit(keys))?.[0];
+    const first = await reply();
     this.#clock.set(hours + 10);
-    const kept = await told();
+    const kept = await reply();
     this.#clock.set(hours + 30);
-    const anew = await told();
+    const anew = await reply();
     this.#clock.set(hours);
-    const last = await told();
+    const last = await reply();
     const wrong: Violation[] = [];
-    if (first?.kind !== "executed")
-      wrong.push({ invariant: "I1", seen: `a new key was told ${first?.kind}` });
+    if (first?.kind !== "executed") wrong.push({ invariant: "I1", seen: `a new key got ${first?.kind}` });
     if (kept?.by !== first?.by)
       wrong.push({ invariant: "I3", seen: "ten hours later it had another answer" });
     if (anew?.kind !== "executed" || anew.record === first?.record) {
       wrong.push({
         invariant: "I3",
-        seen: `thirty hours later, over its retention, it was told ${anew?.kind}`,
+        seen: `thirty hours later, over its retention, it got ${anew?.kind}`,
       });
     }
     if (last?.by !== anew?.by)

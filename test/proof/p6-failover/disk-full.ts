@@ -1,6 +1,6 @@
 /**
  * A disk that fills up under load: the one with the WAL (the server panics) or the one with the tables (statements fail).
- * Nobody is told of success that is not there, and when there is room again the same processes serve again.
+ * No caller gets a success that is not there, and when there is room again the same processes serve again.
  */
 import { renameSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
@@ -90,10 +90,10 @@ async function whileDown(
   };
   await until(down, { what: "the server gives up", timeoutMs: 60_000 });
   if (!server.log().includes(noRoom)) throw new Error(`it ended otherwise:\n${server.log()}`);
-  // What had begun before is over once its client has heard of it.
-  await Promise.all(crew.clients.map((client) => client.untilHeard("threw", 20)));
+  // What had begun before is over once its client has its reply.
+  await Promise.all(crew.clients.map((client) => client.untilReported("threw", 20)));
   const before = runsOf(crew);
-  await Promise.all(crew.clients.map((client) => client.untilHeard("threw", 20)));
+  await Promise.all(crew.clients.map((client) => client.untilReported("threw", 20)));
   const started = runsOf(crew) - before;
   if (started > 0) {
     throw new Violated("the server was down for want of room", [
@@ -108,7 +108,7 @@ async function whileRefused(
   server: PrivatePostgres,
   crew: ProcessGroup,
 ): Promise<Readonly<Record<string, number>>> {
-  await Promise.all(crew.clients.map((client) => client.untilHeard("threw", 10)));
+  await Promise.all(crew.clients.map((client) => client.untilReported("threw", 10)));
   if (!server.log().includes(noRoom)) throw new Error(`they were refused otherwise:\n${server.log()}`);
   return { "statement refused for want of room": 1 };
 }

@@ -13,7 +13,7 @@ import { postgresVersionsUsed, versionOf } from "./sync-failover.ts";
 const connections = 4;
 const duplicates = 60;
 const others = 20;
-/** Of duplicates that are to be told that it still runs, and of those that are to get its answer. */
+/** Of duplicates that are to get the reply that it still runs, and of those that are to get its answer. */
 const waits = { short: 400, long: 20_000 };
 /** A machine under load comes late. */
 const graceMs = 5_000;
@@ -32,7 +32,7 @@ export const exhaustion: Section = {
   small: 0,
   requiredFaults: ["pool exhausted", "server out of connections"],
   requiredReached: [
-    "duplicate told that it still runs, in time",
+    "duplicate got `in_progress` in time",
     "duplicate given the answer",
     "refused while the store was away",
   ],
@@ -63,7 +63,7 @@ async function ofPool(number: number): Promise<Tally> {
   const done = await Promise.all(
     Array.from({ length: others }, (_, index) => submit("place", `other-${index}`)),
   );
-  const told = await impatient;
+  const replies = await impatient;
   const tookMs = performance.now() - begunMs;
   await until(() => pool.totalCount - pool.idleCount === owners.length && pool.waitingCount === 0, {
     what: "only the owners hold connections",
@@ -75,14 +75,14 @@ async function ofPool(number: number): Promise<Tally> {
   const leaked = await service.close();
   const rows = await server.admin<{ count: number }>("select count(*)::int as count from business");
   const value = held?.kind === "executed" ? held.value.by : null;
-  const kinds = [...new Set(told.map(({ kind }) => kind))].join(", ");
+  const kinds = [...new Set(replies.map(({ kind }) => kind))].join(", ");
   expectNone(`${duplicates} duplicates over a pool of ${connections}`, [
     ...unless(
       done.every(({ kind }) => kind === "executed"),
       "L4",
       "others did not run while the owners were inside",
     ),
-    ...unless(kinds === "in_progress", "L4", `impatient duplicates were told ${kinds}`),
+    ...unless(kinds === "in_progress", "L4", `impatient duplicates got ${kinds}`),
     ...unless(
       tookMs < waits.short + graceMs,
       "L4",
@@ -100,7 +100,7 @@ async function ofPool(number: number): Promise<Tally> {
   return {
     faults: { "pool exhausted": 1 },
     reached: {
-      "duplicate told that it still runs, in time": told.length,
+      "duplicate got `in_progress` in time": replies.length,
       "duplicate given the answer": answers.length,
     },
     sums: {},
@@ -156,7 +156,7 @@ async function ofServer(number: number): Promise<Tally> {
   const crew = await ProcessGroup.open(await ordinaryUrl(server), [greedy, greedy]);
   const round = `x${number}`;
   crew.begin(round);
-  await Promise.all(crew.clients.map((client) => client.untilHeard("threw store-unavailable", 5)));
+  await Promise.all(crew.clients.map((client) => client.untilReported("threw store-unavailable", 5)));
   await crew.untilAnswered(round, 3);
   await crew.rest();
   const what = `a server with too few connections, run ${number}`;

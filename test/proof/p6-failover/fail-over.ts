@@ -77,7 +77,7 @@ async function disturb(
       break;
     case "stall-up":
       pair.replication.stall("up");
-      fault("standby not heard");
+      fault("standby silent");
       break;
     default:
       link satisfies never;

@@ -1,4 +1,4 @@
-/** What must hold after a failover, judged by what callers were told, by the tables and by the other side's ledger. */
+/** What must hold after a failover, judged by the replies to callers, by the tables and by the other side's ledger. */
 import type { Receiver } from "../../faults/outbox-receiver.ts";
 import type { PrivatePostgres } from "../../support/private-postgres.ts";
 import { until } from "../../support/until.ts";
@@ -88,7 +88,7 @@ async function readTables(scene: Round): Promise<Tables> {
 }
 
 export interface Judgement {
-  /** What callers were told against what is there. Where answers may be lost, these are counted. */
+  /** Replies to callers against what is there. Where answers may be lost, these are counted. */
   readonly answers: readonly Violation[];
   /** What the other side has seen. Where records may be lost, these are counted. */
   readonly effects: readonly Violation[];
@@ -126,19 +126,17 @@ function lostAnswers(acks: readonly Ack[], { business, records }: Tables): reado
   const { ack: key, mode, record, by } = first;
   const differing = acks.find((other) => other.by !== by || other.record !== record);
   if (differing !== undefined) {
-    return [{ invariant: "I3", seen: `${key}: callers were told ${show(first)} and ${show(differing)}` }];
+    return [{ invariant: "I3", seen: `${key}: callers got ${show(first)} and ${show(differing)}` }];
   }
   const row = records.get(key);
   const final = row?.state === "completed" || (mode === "lease" && row?.state === "failed");
   if (row?.id !== record || !final) {
-    const seen = `${key}: a caller was told ${show(first)}; its record is ${row === undefined ? "not there" : `${row.id} ${row.state}`}`;
+    const seen = `${key}: a caller got ${show(first)}; its record is ${row === undefined ? "not there" : `${row.id} ${row.state}`}`;
     return [{ invariant: "I15", seen }];
   }
   const rows = business.get(key) ?? [];
   if (mode !== "lease" && rows[0]?.token !== by) {
-    return [
-      { invariant: "I15", seen: `${key}: a caller was told ${show(first)}; its business row is not there` },
-    ];
+    return [{ invariant: "I15", seen: `${key}: a caller got ${show(first)}; its business row is not there` }];
   }
   return [];
 }
@@ -229,8 +227,8 @@ export async function auditViolations(scene: Round): Promise<readonly Violation[
     ) {
       return [];
     }
-    const told = first === undefined ? "nothing" : show(first);
-    return [{ invariant: "I3", seen: `${second.ack}: callers were told ${told}, and later ${show(second)}` }];
+    const before = first === undefined ? "nothing" : show(first);
+    return [{ invariant: "I3", seen: `${second.ack}: callers got ${before}, and later ${show(second)}` }];
   });
 }
 

@@ -4,7 +4,7 @@ import { drawFrom, seedOf } from "../harness/seeded.ts";
 export interface Plan {
   /** A COMMIT that never arrives: its bytes are kept back until the primary is dead. */
   readonly holdCommit: boolean;
-  /** A COMMIT whose confirmation is never heard. */
+  /** A COMMIT whose confirmation never arrives. */
   readonly holdReply: boolean;
   /**
    * The link to the standby before the primary dies. `cut`: gone. `stall-down`: what is written does not arrive.
@@ -20,7 +20,7 @@ export interface Plan {
 const links = ["flows", "cut", "stall-down", "stall-up"] as const;
 const waits = ["left", "cancel", "terminate"] as const;
 
-/** Twelve in a row have every link with every fate of the waits; the rest is drawn. */
+/** Twelve in a row have every link with every outcome of the waits; the rest is drawn. */
 export function planOf(seed: bigint, run: number): Plan {
   const draw = drawFrom(seedOf(seed, run));
   const link = links[run % links.length] ?? "flows";
@@ -42,12 +42,12 @@ export const fullest: Plan = {
   end: "kill",
 };
 
-export function nameOf({ holdCommit, holdReply, link, waits: fate, end }: Plan): string {
+export function nameOf({ holdCommit, holdReply, link, waits: outcome, end }: Plan): string {
   const parts = [
     holdCommit && "COMMIT held",
     holdReply && "reply held",
     `link ${link}`,
-    link !== "flows" && `waits ${fate}`,
+    link !== "flows" && `waits ${outcome}`,
     end,
   ];
   return parts.filter((part) => part !== false).join(", ");

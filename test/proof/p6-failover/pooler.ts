@@ -15,7 +15,7 @@ import { race } from "./race.ts";
 import { expectNone, type Section, type Stage, type Tally, type Unable } from "./section.ts";
 import { postgresVersionsUsed, versionOf } from "./sync-failover.ts";
 
-/** What `postgresStore` needs to be told behind a pooler of transactions. */
+/** The options of `postgresStore` behind a pooler of transactions. */
 const pooled = { namedStatements: false, notify: false };
 const contenders = 50;
 const warmUp = 3;

@@ -87,7 +87,7 @@ function judge(key: string, answers: readonly SubmitResult[], rows: readonly str
   const executed = answers.filter(({ kind }) => kind === "executed").length;
   if (rows.length > 1) found.push({ invariant: "I1", seen: `${key}: ${rows.length} business rows` });
   if (executed > 1)
-    found.push({ invariant: "I1", seen: `${key}: ${executed} submissions were told that they ran` });
+    found.push({ invariant: "I1", seen: `${key}: ${executed} submissions got the reply that they ran` });
   const wrong = answers.filter(({ value }) => value !== null && value.by !== rows[0]);
   if (wrong.length > 0)
     found.push({ invariant: "I3", seen: `${key}: ${wrong.length} answers of no row that is there` });

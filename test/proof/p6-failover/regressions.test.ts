@@ -35,7 +35,7 @@ describe("a COMMIT whose wait for the standby was cancelled", () => {
     };
   }
 
-  test.each(["place", "send"] as const)("is told to nobody before the standby has it (%s)", async (name) => {
+  test.each(["place", "send"] as const)("is in no reply before the standby has it (%s)", async (name) => {
     const [first, second] = [service("first"), service("second")];
     const submit = ({ latchkey, ...operations }: ReturnType<typeof service>) =>
       latchkey.run(operations[name], { tenant: "t", key: name, input: 1 }, async () => {
@@ -53,13 +53,13 @@ describe("a COMMIT whose wait for the standby was cancelled", () => {
       return false;
     };
     await until(isRead, { what: "all can read it" });
-    let told: string | null = null;
+    let replied: string | null = null;
     const other = submit(second).then(({ kind }) => {
-      told = kind;
+      replied = kind;
       return kind;
     });
     await Promise.race([other, pair.untilWaiting(["second"])]);
-    expect(told).toBeNull();
+    expect(replied).toBeNull();
     await pair.replication.pass();
     expect([await own, await other]).toEqual(["executed", "replay"]);
     for (const { close } of [first, second]) await close();

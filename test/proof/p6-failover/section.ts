@@ -30,7 +30,7 @@ export interface Section {
   readonly runs: number;
   /** In the small one, from run 0. */
   readonly small: number;
-  /** What the seed and a run's number make of a run is said here, for whoever watches. */
+  /** Reports what the seed and a run's number make of a run. */
   readonly requiredFaults: readonly string[];
   readonly requiredReached: readonly string[];
   /** For the versions of the report. */

@@ -1,4 +1,4 @@
-/** Failovers to a synchronous standby: nothing that a caller was told may be lost, and nothing may happen twice. */
+/** Failovers to a synchronous standby: nothing that a caller got a reply for may be lost, and nothing may happen twice. */
 import { installation, installedVersions, type PostgresVersion } from "../../support/postgres-binaries.ts";
 import { failOver } from "./fail-over.ts";
 import { auditViolations, untilTidy, violations } from "./judge.ts";
@@ -21,7 +21,7 @@ export const syncFailover: Section = {
     "promoted while the old primary ran",
     "replication cut",
     "replication stalled",
-    "standby not heard",
+    "standby silent",
     "wait for the standby cancelled",
     "waiting session terminated",
     "COMMITs waited for the standby at the end",

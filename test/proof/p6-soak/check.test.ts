@@ -10,8 +10,8 @@ const name: KeyName = { route: "order", tenant: "north", key: "k" };
 const row: Row = { ...name, body: "a", execution: "e1" };
 const answered = (answer: string, kind: "executed" | "replay" = "replay"): Answered => ({ kind, answer });
 
-function replied(is: Answered, told: Partial<ClientReply> = {}): ClientReply {
-  return { answered: is, status: 201, execution: "e1", body: "a", ...told };
+function replied(is: Answered, details: Partial<ClientReply> = {}): ClientReply {
+  return { answered: is, status: 201, execution: "e1", body: "a", ...details };
 }
 
 function sendOf(what: "notice" | "ping", more: Partial<Send> = {}): Send {
@@ -30,11 +30,15 @@ const right: readonly Result[] = [
 ];
 
 /** One key of which everything is as it must be, changed in one place. */
-function seen(told: readonly Result[] = right, change: Partial<Observed> = {}, of: KeyName = name): Observed {
+function seen(
+  results: readonly Result[] = right,
+  change: Partial<Observed> = {},
+  of: KeyName = name,
+): Observed {
   const log = new ClientLog();
-  for (const one of told)
+  for (const one of results)
     log.begin(of, "c", { kind: "submit", fingerprint: one.body }, "s", one.body)(one.replied);
-  const last = told.at(-1)?.replied;
+  const last = results.at(-1)?.replied;
   return {
     log,
     last: new Map(last === undefined ? [] : [[textOfKey(of), last]]),
@@ -81,7 +85,7 @@ describe("what is wrong is found", () => {
     ],
     ["I7", "another input", seen(right, { arrivals: [sendOf("notice"), sendOf("notice", { input: "j" })] })],
     ["I7", "two effects", seen(right, { effects: new Map([[nameOf(name, "notice"), 2]]) })],
-    ["I8", "a row that was said to be undone", seen([{ body: "a", replied: undone }, ...right])],
+    ["I8", "a row that was reported as undone", seen([{ body: "a", replied: undone }, ...right])],
     ["I9", "an effect of what never committed", seen([{ body: "b", replied: misuse }], { business: [] })],
     [
       "I9",
@@ -111,8 +115,8 @@ describe("what is wrong is found", () => {
 });
 
 test("in steps a worker may be what runs", () => {
-  const told = seen([{ body: "a", replied: inProgress }, ...right], {}, charge);
-  expect(found(told)).not.toContain("I14");
+  const observed = seen([{ body: "a", replied: inProgress }, ...right], {}, charge);
+  expect(found(observed)).not.toContain("I14");
 });
 
 test("a dead effect is no loss, and a route without effects has none", () => {

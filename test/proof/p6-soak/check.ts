@@ -67,7 +67,7 @@ export function violationsOf(seen: Observed): readonly Violation[] {
     const key: OfKey = {
       name,
       entries,
-      answers: entries.flatMap(({ heard }) => (isAnswer(heard?.answered) && heard !== null ? [heard] : [])),
+      answers: entries.flatMap(({ reply }) => (isAnswer(reply?.answered) && reply !== null ? [reply] : [])),
       last: seen.last.get(text) ?? null,
       business: business.get(text) ?? [],
       settled: settled.get(text) ?? [],
@@ -90,18 +90,18 @@ function checkRows({ name, business, settled, entries }: OfKey, say: Say): void 
   if (inSteps && settled.length !== business.length) {
     say("I10", `${business.length} first steps and ${settled.length} last ones`);
   }
-  const undone = entries.filter(({ heard }) => heard?.answered.kind === "retryable" && heard.status === 500);
-  for (const { heard } of undone) {
-    if (business.some(({ execution }) => execution === heard?.execution)) {
-      say("I8", `${heard?.execution} was said to be undone, and is there`);
+  const undone = entries.filter(({ reply }) => reply?.answered.kind === "retryable" && reply.status === 500);
+  for (const { reply } of undone) {
+    if (business.some(({ execution }) => execution === reply?.execution)) {
+      say("I8", `${reply?.execution} was reported as undone, and is there`);
     }
   }
 }
 
 function checkAnswers({ entries, answers, last, business }: OfKey, say: Say): void {
-  for (const { body, heard } of entries) {
-    if (heard !== null && isAnswer(heard.answered) && heard.body !== body) {
-      say("I2", `body ${body} was answered with what belongs to ${heard.body}`);
+  for (const { body, reply } of entries) {
+    if (reply !== null && isAnswer(reply.answered) && reply.body !== body) {
+      say("I2", `body ${body} was answered with what belongs to ${reply.body}`);
     }
   }
   const texts = new Set(answers.map(({ answered }) => (isAnswer(answered) ? answered.answer : "")));
@@ -116,7 +116,7 @@ function checkAnswers({ entries, answers, last, business }: OfKey, say: Say): vo
   }
 }
 
-/** Workers go on with steps, and then a request is told that they run; with what a handler did nobody can go on. */
+/** Workers go on with steps, and then a request gets the reply that they run; with what a handler did nobody can go on. */
 function checkHistory({ name, entries }: OfKey, say: Say): void {
   const inSteps = name.route === "charge" || name.route === "report";
   const inTransaction = name.route === "pay" || name.route === "order";
@@ -139,7 +139,7 @@ function isMet(one: Entry, entries: readonly Entry[]): boolean {
   });
 }
 
-/** Before its COMMIT a transaction's key does not tell what is running, so another body, too, hears that something is. */
+/** Before its COMMIT a transaction's key does not tell what is running, so another body, too, gets the reply that something is. */
 function withoutRunner(entry: Entry): Entry {
   return entry.answered?.kind === "in_progress" ? { ...entry, answered: { kind: "retryable" } } : entry;
 }

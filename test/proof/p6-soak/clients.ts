@@ -116,9 +116,9 @@ export async function send(
   const { name, body } = sending;
   const ended = log.begin(name, client, { kind: "submit", fingerprint: body }, place.name ?? "nobody", body);
   const refused: ClientReply = { answered: { kind: "retryable" }, status: 0, execution: null, body: null };
-  const heard = url === null ? refused : await submit(url, sending);
-  ended(heard);
-  return heard;
+  const reply = url === null ? refused : await submit(url, sending);
+  ended(reply);
+  return reply;
 }
 
 export function otherThan(body: Body): Body {

@@ -59,8 +59,8 @@ async function comeToRest(arena: Arena, log: ClientLog, settings: DrainSettings)
   const operator = openOperator(arena, log);
   const last = new Map<string, ClientReply>();
   const ask = async (name: KeyName) => {
-    const heard = await finalAnswer({ arena, log, operator, draw }, name, patienceMs);
-    last.set(textOfKey(name), heard);
+    const reply = await finalAnswer({ arena, log, operator, draw }, name, patienceMs);
+    last.set(textOfKey(name), reply);
   };
   try {
     await expect("L5", () => serversAnswer(arena), "every server answers, and runs nothing", patienceMs);
@@ -135,25 +135,25 @@ async function finalAnswer(
 ): Promise<ClientReply> {
   let body: Body = log.of(name).find((entry) => entry.body !== null)?.body ?? "a";
   let place: Place = draw.pick(arena.places);
-  let heard: ClientReply | null = null;
+  let reply: ClientReply | null = null;
   const ask = async () => {
-    heard = await send(log, place, "checker", { name, body, workMs: 0, timeoutMs: 5_000 });
-    if (heard.answered.kind === "misuse") body = otherThan(body);
-    if (heard.answered.kind === "unknown" && name.route === "grab") await operator.settle(name);
+    reply = await send(log, place, "checker", { name, body, workMs: 0, timeoutMs: 5_000 });
+    if (reply.answered.kind === "misuse") body = otherThan(body);
+    if (reply.answered.kind === "unknown" && name.route === "grab") await operator.settle(name);
     place = draw.pick(arena.places);
-    return isAnswer(heard.answered) ? heard : undefined;
+    return isAnswer(reply.answered) ? reply : undefined;
   };
   const what = `${textOfKey(name)} is answered`;
   const found = await until(ask, { what, timeoutMs, intervalMs: 200 }).catch((error: unknown) => {
-    const said: ClientReply["answered"] | undefined = heard?.answered;
-    throw new NotAtRest("L1", new Error(`never answered; last: ${said?.kind}`, { cause: error }), name);
+    const answered: ClientReply["answered"] | undefined = reply?.answered;
+    throw new NotAtRest("L1", new Error(`never answered; last: ${answered?.kind}`, { cause: error }), name);
   });
   if (found === undefined) throw new TypeError("until gives what is true");
   return found;
 }
 
 /**
- * Cuts pauses short, until it is told to stop: those between two tries double with each, and here there are many tries; who is
+ * Cuts pauses short, until it is stopped: those between two tries double with each, and here there are many tries; who is
  * claimed for reconciliation by a dead server waits a minute.
  */
 async function hurry(arena: Arena, hurries: DrainSettings["hurries"], over: AbortSignal): Promise<void> {
@@ -198,7 +198,7 @@ async function nothingLeaks(arena: Arena): Promise<boolean> {
   for (const place of arena.places) {
     const { total, idle, waiting } = await place.health();
     const own = backends.find(({ name }) => name === place.name)?.count ?? 0;
-    // One hears hints.
+    // One receives hints.
     if (waiting > 0 || total - idle > 1 || own !== total) {
       throw new Error(`${place.name}: pool ${total}, idle ${idle}, waiting ${waiting}; backends ${own}`);
     }

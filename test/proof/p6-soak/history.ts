@@ -28,7 +28,7 @@ export interface Entry extends Operation {
   /** Null: an operator's. */
   readonly body: Body | null;
   readonly server: string;
-  readonly heard: ClientReply | null;
+  readonly reply: ClientReply | null;
 }
 
 export function textOfKey({ route, tenant, key }: KeyName): string {
@@ -55,11 +55,11 @@ export class ClientLog {
       name,
       body,
       server,
-      heard: null,
+      reply: null,
     };
     entries.push(entry);
-    return (heard: ClientReply): Entry => {
-      const ended: Entry = { ...entry, returnedAt: this.#next++, answered: heard.answered, heard };
+    return (reply: ClientReply): Entry => {
+      const ended: Entry = { ...entry, returnedAt: this.#next++, answered: reply.answered, reply };
       entries[at] = ended;
       return ended;
     };
@@ -83,8 +83,8 @@ export function isAnswer(answered: Answered | null | undefined): answered is Ans
 }
 
 /** One line for a person. */
-export function lineOf({ process, invokedAt, returnedAt, asked, server, body, heard }: Entry): string {
+export function lineOf({ process, invokedAt, returnedAt, asked, server, body, reply }: Entry): string {
   const what = asked.kind === "submit" ? `submit ${body}` : JSON.stringify(asked);
-  const came = heard === null ? "nothing" : `${heard.status} ${Object.values(heard.answered).join(" ")}`;
+  const came = reply === null ? "nothing" : `${reply.status} ${Object.values(reply.answered).join(" ")}`;
   return `[${invokedAt}, ${returnedAt ?? "never"}] ${process} at ${server}: ${what} -> ${came}`;
 }

@@ -26,7 +26,7 @@ export interface Sending {
 
 export async function submit(url: string, sending: Sending): Promise<ClientReply> {
   try {
-    return heardOf(await post(url, sending), sending.name.route);
+    return replyFrom(await post(url, sending), sending.name.route);
   } catch (error) {
     // Nobody was there to hear it.
     const unsent = error instanceof Error && Reflect.get(error, "code") === "ECONNREFUSED";
@@ -66,9 +66,9 @@ function post(url: string, { name, body, workMs, timeoutMs }: Sending): Promise<
 }
 
 /** @throws {Error} for a reply that no server of ours gives */
-function heardOf({ status, rawHeaders, body }: Reply, route: Route): ClientReply {
+function replyFrom({ status, rawHeaders, body }: Reply, route: Route): ClientReply {
   const lines = linesOf(rawHeaders);
-  const told = JSON.parse(body) as {
+  const content = JSON.parse(body) as {
     readonly code?: string;
     readonly execution?: string;
     readonly body?: Body;
@@ -80,22 +80,22 @@ function heardOf({ status, rawHeaders, body }: Reply, route: Route): ClientReply
     return {
       answered: { kind: replayed ? "replay" : "executed", answer },
       status,
-      execution: told.execution ?? null,
-      body: told.body ?? null,
+      execution: content.execution ?? null,
+      body: content.body ?? null,
     };
   }
   if (status === 202) return { answered: { kind: "accepted" }, status, ...nothing };
   if (status === 500) {
     // What a transaction's handler throws was rolled back; under a lease it is not known.
-    const undone = told.execution !== undefined && (route === "pay" || route === "order");
+    const undone = content.execution !== undefined && (route === "pay" || route === "order");
     return {
       answered: { kind: undone ? "retryable" : "doubt" },
       status,
-      execution: told.execution ?? null,
+      execution: content.execution ?? null,
       body: null,
     };
   }
-  return { answered: answeredOf(told.code, status), status, ...nothing };
+  return { answered: answeredOf(content.code, status), status, ...nothing };
 }
 
 function answeredOf(code: string | undefined, status: number): ClientReply["answered"] {

@@ -64,7 +64,7 @@ export class Place {
     return port === null ? null : `http://127.0.0.1:${port}`;
   }
 
-  /** Everything that its lives have said. */
+  /** All lines of its lives. */
   lines(): readonly WorkerLine[] {
     const present = this.#life === null ? [] : [this.#life.process];
     return [...this.#past, ...present].flatMap(({ lines }) => lines);

@@ -7,13 +7,13 @@ import { soak } from "./soak.ts";
 const seed = 20261122n;
 
 test("nothing is lost, doubled or stuck while everything breaks", async () => {
-  const said: string[] = [];
+  const lines: string[] = [];
   const result = await soak.run({
     volume: "small",
     untilMs: Number.POSITIVE_INFINITY,
     seed,
     resume: null,
-    say: (line) => said.push(line),
+    say: (line) => lines.push(line),
   });
   const [kills] = result.covered;
   expect(kills?.count).toBeGreaterThanOrEqual(6);

@@ -147,11 +147,11 @@ export function insert(
 /** Headers of several lines, which a replay must give in their order. */
 export function answerOf(
   { route, key, body }: Omit<Order, "workMs">,
-  told: { readonly execution: string } & Readonly<Record<string, string>>,
+  details: { readonly execution: string } & Readonly<Record<string, string>>,
 ): RunAnswer & { readonly status: number; readonly headers: Readonly<Record<string, string | string[]>> } {
-  const link = [`</${route}/${key}>; rel="self"`, `</by/${told.execution}>; rel="author"`];
-  const headers = { location: `/${route}/${key}`, link, etag: `"${told.execution}"` };
-  return { status: 201, headers, body: { route, key, body, ...told } };
+  const link = [`</${route}/${key}>; rel="self"`, `</by/${details.execution}>; rel="author"`];
+  const headers = { location: `/${route}/${key}`, link, etag: `"${details.execution}"` };
+  return { status: 201, headers, body: { route, key, body, ...details } };
 }
 
 const limits = { timeoutMs: 1_000 };

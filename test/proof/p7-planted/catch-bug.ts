@@ -17,8 +17,8 @@ const outputMaxBytes = 64 * 1024 * 1024;
 export interface Caught {
   /** Null: it was not found. */
   readonly after: number | null;
-  /** What the tier said last: of a run that failed otherwise, why. */
-  readonly said: string;
+  /** The failure's first line, or the end of the output of a run that failed otherwise. */
+  readonly message: string;
 }
 
 interface Asked extends Caught {
@@ -49,11 +49,11 @@ async function ask(name: string, tier: TierId, seed: bigint): Promise<Asked | nu
   if (output.includes("not there yet")) return null;
   if (!failed) {
     const covered = Number(/^P\d: (\d+) .*\)$/m.exec(output)?.[1] ?? 0);
-    return { after: null, said: output.slice(-500), covered };
+    return { after: null, message: output.slice(-500), covered };
   }
   if (!output.includes("ProofFailure")) throw new Error(`${tier} on "${name}" failed otherwise:\n${output}`);
-  const [, said = ""] = /ProofFailure: (.*)/.exec(output) ?? [];
-  return { after: Number(/found after (\d+)/.exec(output)?.[1]), said, covered: 0 };
+  const [, message = ""] = /ProofFailure: (.*)/.exec(output) ?? [];
+  return { after: Number(/found after (\d+)/.exec(output)?.[1]), message, covered: 0 };
 }
 
 function run(

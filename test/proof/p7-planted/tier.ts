@@ -104,9 +104,9 @@ async function judged(bug: Bug, { volume, seed, say }: Sitting): Promise<Planted
       say(`"${bug.name}": there is no ${id} yet`);
       continue;
     }
-    const { after, said } = caught;
+    const { after, message } = caught;
     found[id] = after;
-    say(`"${bug.name}": ${after === null ? `not found by ${id}` : `${id} after ${after}: ${said}`}`);
+    say(`"${bug.name}": ${after === null ? `not found by ${id}` : `${id} after ${after}: ${message}`}`);
   }
   const isFound = Object.values(found).some((after) => after !== null);
   if (!isFound) throw new Error(`nobody has found "${bug.name}"`);

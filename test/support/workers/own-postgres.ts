@@ -1,7 +1,7 @@
 import { installation, POSTGRES_VERSIONS } from "../postgres-binaries.ts";
 import { startPostgres } from "../private-postgres.ts";
 
-/** Starts a server of the version given (or the newest), uses it, says so, and waits to be killed or told to stop. */
+/** Starts a server of the version given (or the newest), uses it, says so, and waits to be killed or stopped. */
 const version = POSTGRES_VERSIONS.find((one) => one === Number(process.argv[2]));
 const server = await startPostgres(version ? { version } : {});
 await server.admin("create table t (a int)");

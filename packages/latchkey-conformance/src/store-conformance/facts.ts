@@ -73,8 +73,8 @@ export const factCases: readonly StoreCase[] = [
       ]);
       const repeats = kept.find(({ kind }) => kind === "repeat")?.facts ?? [];
       assert.deepEqual(
-        repeats.map(({ at: _, ...said }) => said),
-        [first, later].map(({ agoMs: _, ...said }) => said),
+        repeats.map(({ at: _, ...kept }) => kept),
+        [first, later].map(({ agoMs: _, ...kept }) => kept),
       );
       for (const [place, { agoMs }] of [first, later].entries()) {
         const at = repeats[place]?.at ?? 0;
@@ -121,7 +121,7 @@ export const factCases: readonly StoreCase[] = [
   ),
   factCase("two that are stored at once are both kept", async (context, facts, other) => {
     const begun = await Promise.all([1, 2, 3].map(() => begin(context)));
-    const groups = begun.map(({ key }) => groupOf(key, ["said"]));
+    const groups = begun.map(({ key }) => groupOf(key, ["kept"]));
     const rounds = Array.from({ length: 8 }, (_, round) => (round % 2 === 0 ? facts : other));
     await Promise.all(
       rounds.map((support, round) => support.keep(round % 3 === 0 ? groups : groups.toReversed())),

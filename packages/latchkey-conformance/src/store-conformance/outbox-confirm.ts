@@ -24,14 +24,14 @@ import { withTransactions } from "./transactions-arrange.ts";
 const confirmNote = () => ({ ...deadNote(), proof: "webhook" });
 
 function confirm(context: CaseContext, { id, generation }: OutboxEffect, note = confirmNote()) {
-  return outboxOf(context.store).confirm({ id, generation, result: bytes("said") }, note);
+  return outboxOf(context.store).confirm({ id, generation, result: bytes("confirmed") }, note);
 }
 
 function resultText({ result }: OutboxEffect): string {
   return Buffer.from(result ?? []).toString();
 }
 
-const confirmedText = Buffer.from(bytes("said")).toString();
+const confirmedText = Buffer.from(bytes("confirmed")).toString();
 
 const waiting: readonly StoreCase[] = (["pending", "claimed", "dead"] as const).map((state) => ({
   name: `outbox confirm: an effect that is ${state} becomes due with the result, and gets an audit row`,
@@ -125,7 +125,7 @@ export const outboxConfirmCases: readonly StoreCase[] = [
       const dead = await putEffectIn(context, "dead");
       const { id, generation } = dead;
       const answers = await race(context, 4, (store) =>
-        outboxOf(store).confirm({ id, generation, result: bytes("said") }, confirmNote()),
+        outboxOf(store).confirm({ id, generation, result: bytes("confirmed") }, confirmNote()),
       );
       assert.equal(answers.filter(Boolean).length, 1);
       assert.equal((await effectNow(context, dead)).state, "pending");

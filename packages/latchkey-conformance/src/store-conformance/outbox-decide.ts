@@ -162,10 +162,10 @@ export const outboxDecideCases: readonly StoreCase[] = [
         const note = deadNote();
         await timed(context, keyOf(dead), () => decide(context, dead, decision, note));
         const [entry] = await context.store.settlement.audit(keyOf(dead));
-        const { at: _, ...said } = entry ?? {};
+        const { at: _, ...written } = entry ?? {};
         const what = { key: keyOf(dead), recordId: dead.recordId, effectId: dead.id };
         const expected = { ...note, ...what, event: decision.event, from: "dead", to, proof: "operator" };
-        assert.deepEqual(said, expected);
+        assert.deepEqual(written, expected);
       }
     },
   },

@@ -171,8 +171,8 @@ const removing: readonly StoreCase[] = [
       assert.deepEqual(await context.store.settlement.audit(finished), [], "this one waited for no decision");
       const [row, ...more] = await context.store.settlement.audit(key);
       assert.ok(row !== undefined && more.length === 0, "there must be one row");
-      const { id: _, at: __, ...said } = row;
-      assert.deepEqual(said, {
+      const { id: _, at: __, ...written } = row;
+      assert.deepEqual(written, {
         key,
         recordId: record.id,
         effectId: null,

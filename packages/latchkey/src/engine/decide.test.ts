@@ -175,7 +175,7 @@ describe("what an answer tells", () => {
   });
 });
 
-/** Every way in which a request can differ from its record, in the order in which the difference is told. */
+/** Every way in which a request can differ from its record, in the order in which the differences are reported. */
 const differences: readonly (readonly [
   because: "principal" | "operation" | "fingerprint",
   Partial<AdmissionRequest>,

@@ -144,7 +144,7 @@ export function resultOf<Tx>(
 
 /**
  * Half of the attempt's running time: the last retry comes at most half as late as the answer did, and the number of retries
- * grows with the logarithm of the time. Never past the end of the lease, when the record's fate is decided.
+ * grows with the logarithm of the time. Never past the end of the lease, when the record's outcome is decided.
  */
 export function askAgainMs(
   { createdAt, leaseEndsAt }: Extract<Decision, { kind: "in_progress" }>,

@@ -72,7 +72,7 @@ describe("repeated requests", () => {
           because: "fingerprint",
           text: "was refused: the key came with another request",
         },
-      ].map((said) => ({ at, traceId: null, ...said })),
+      ].map((fact) => ({ at, traceId: null, ...fact })),
     });
     expect(lookUps).toBeNull();
     await ports.clock.advance(hour);

@@ -107,13 +107,13 @@ test("if the attempt ends well, its result counts and the kept settlement is dro
 test.each([
   ["completed", { completed: { status: 201, body: 1 } }, { kind: "replay", status: 201 }],
   ["failed", { failed: { status: 402 } }, { kind: "replay", status: 402 }],
-] as const)("the whole operation, settled early: %s", async (_, said, answer) => {
+] as const)("the whole operation, settled early: %s", async (_, settlement, answer) => {
   for (const named of ["record", "call"] as const) {
     const { latchkey, submit, sent, record } = world();
     const first = submit();
     const { key, reply } = await sent();
     const target = named === "call" ? { downstreamKey: key } : { recordId: (await record())?.id ?? "" };
-    expect(await latchkey.settle(target, said)).toMatchObject({ kind: "kept" });
+    expect(await latchkey.settle(target, settlement)).toMatchObject({ kind: "kept" });
     reply(lostReply);
     expect(await first).toMatchObject(answer);
   }

@@ -89,7 +89,7 @@ describe("a settlement", () => {
   test.each([undefined, "a-secret-of-more-than-thirty-two-characters"])(
     "names its record by id, by downstream key, and by the key in every form (keySecret %s)",
     async (keySecret) => {
-      for (const form of ["id", "downstream", "bare", "quoted", "stored", "said twice"]) {
+      for (const form of ["id", "downstream", "bare", "quoted", "stored", "named twice"]) {
         const { latchkey, submit, last, call, record } = world(keySecret);
         expect(await submit("order-1")).toMatchObject({ kind: "unknown" });
         expect(last().key, "the client's key").toBe("order-1");
@@ -102,7 +102,7 @@ describe("a settlement", () => {
           bare: { ...named, key: "order-1" },
           quoted: { ...named, key: '"order-1"' },
           stored: { ...named, key: last().stored },
-          "said twice": { ...named, key: "order-1", downstreamKey },
+          "named twice": { ...named, key: "order-1", downstreamKey },
         }[form];
         if (target === undefined) throw new Error(form);
         const outcome = form === "downstream" ? { result: { id: "ch_1" } } : happened;

@@ -280,7 +280,7 @@ describe("parsed bodies", () => {
     );
   });
 
-  test("what has no canonical form is still told apart", () => {
+  test("what has no canonical form is still distinguished", () => {
     expect(parsed("\ud800")).not.toBe(parsed("\ud801"));
     const deep = (inner: string) => JSON.parse("[".repeat(600) + inner + "]".repeat(600));
     expect(parsed(deep("1"))).not.toBe(parsed(deep("2")));
@@ -340,7 +340,7 @@ describe("parsed bodies", () => {
     ["objects without a prototype", Object.create(null), Object.assign(Object.create(null), { a: 1 })],
     ["objects of another realm", runInNewContext("({})"), runInNewContext("({ a: {} })")],
     ["boxed values", new String("a"), new String("b")],
-  ])("%s are told apart", (_name, left, right) => {
+  ])("%s are distinguished", (_name, left, right) => {
     expect(parsed({ a: left })).not.toBe(parsed({ a: right }));
     expect(parsed({ a: left })).toBe(parsed({ a: left }));
   });

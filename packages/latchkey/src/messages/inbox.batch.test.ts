@@ -1,4 +1,4 @@
-/** Messages that share transactions, on Postgres: what stays, what goes, and what each of them hears. */
+/** Messages that share transactions, on Postgres: what stays, what goes, and the verdict on each. */
 import { AsyncLocalStorage } from "node:async_hooks";
 import type pg from "pg";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
@@ -599,7 +599,7 @@ describe("a connection that is lost", () => {
     expect((await committed()).flat()).toEqual(["a", "b"]);
   });
 
-  test("at the COMMIT of a closed inbox, unsent: the messages are given back, and none is said to run again", async () => {
+  test("at the COMMIT of a closed inbox, unsent: the messages are given back, and none is reported as run again", async () => {
     const { inbox, gathered, ran, of } = setUp(insertOrder, { proxied: true });
     const hold = proxy.holdWhen((one) => of("executed").length === 1 && isCommit(one));
     const verdicts = gathered(messages("a", "b"));

@@ -144,10 +144,10 @@ export function factsView({ kind, count, facts }: KeptFacts) {
   return {
     count,
     missing: count - facts.length,
-    facts: facts.map(({ at, ...said }) => ({
+    facts: facts.map(({ at, ...fact }) => ({
       at: isoTime(at),
-      ...said,
-      text: kind === "repeat" ? repeatText(said) : lookUpText(said),
+      ...fact,
+      text: kind === "repeat" ? repeatText(fact) : lookUpText(fact),
     })),
   };
 }

@@ -23,12 +23,12 @@ export function capabilitiesOf(stores: readonly Store<never>[]): StoreCapabiliti
 }
 
 /** @throws {TypeError} when a store that was added later lacks a capability that was declared for all. */
-export function checkFits(store: Store<never>, said: StoreCapabilities): void {
-  const together = capabilitiesOf([{ ...store, capabilities: said }, store]);
-  for (const name of Object.keys(said) as (keyof StoreCapabilities)[]) {
-    if (together[name] !== (said[name] ?? false)) {
+export function checkFits(store: Store<never>, declared: StoreCapabilities): void {
+  const together = capabilitiesOf([{ ...store, capabilities: declared }, store]);
+  for (const name of Object.keys(declared) as (keyof StoreCapabilities)[]) {
+    if (together[name] !== (declared[name] ?? false)) {
       throw new TypeError(
-        `routedStore: a store named ${store.name} has ${name} ${store.capabilities[name]}; the others have ${said[name]}`,
+        `routedStore: a store named ${store.name} has ${name} ${store.capabilities[name]}; the others have ${declared[name]}`,
       );
     }
   }

@@ -209,7 +209,7 @@ forEachPostgres((version, database) => {
         return { end: "abandon", value: "" };
       });
       expect(outcome.kind).toBe("rolled_back");
-      expect(await within(late, "the handler is told")).toBeInstanceOf(Error);
+      expect(await within(late, "the handler is notified")).toBeInstanceOf(Error);
       await holder.query("rollback");
       holder.release();
       expect(await rows()).toEqual([]);
@@ -249,7 +249,7 @@ forEachPostgres((version, database) => {
       expect(pool.totalCount, "the connection was kept").toBe(1);
     });
 
-    test("a COMMIT that is refused is told from a closing statement that is", async () => {
+    test("a COMMIT that is refused is distinguished from a closing statement that is", async () => {
       const outcome = await bridge().transact(open, async ({ tx }) => {
         await tx.query("insert into deferred_ids values (1), (1)");
         return { end: "commit", value: "", closing: [note("a")] };
@@ -595,7 +595,7 @@ forEachPostgres((version, database) => {
       await pool.end();
     });
 
-    test("who waits for a place too long is told so, and the line goes on without it", async () => {
+    test("one that waits for a place too long is refused, and the line goes on without it", async () => {
       const pool = openPool(database.url, { max: 4 });
       const { ports, giveUp } = patientClock();
       const bridge = pgTransactions({ pool, transactionsMax: 1, connectTimeoutMs: endlessMs, ports });

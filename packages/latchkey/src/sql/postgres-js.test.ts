@@ -276,7 +276,7 @@ describe("a handler under postgres.js", () => {
     });
   });
 
-  test("a pool that is all in use is said to have no connection, and works afterwards", async () => {
+  test("a pool that is all in use is reported to have no connection, and works afterwards", async () => {
     const own = openSql(url, { max: 1 });
     const used = Promise.withResolvers<void>();
     const holding = own.begin(() => used.promise);

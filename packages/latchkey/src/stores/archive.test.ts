@@ -93,7 +93,7 @@ describe.each(Object.keys(databases))("an archive in %s", (name) => {
     expect((await opened.query("select count(*)::int as n from latchkey.records")).rows).toEqual([{ n: 0 }]);
   });
 
-  test("without its table keeps the records, and says what the database said", async () => {
+  test("without its table keeps the records, and reports what the database answered", async () => {
     const opened = await databases[name]?.();
     if (opened === undefined) throw new Error("it is in the table");
     const latchkey = await runTwo(opened);

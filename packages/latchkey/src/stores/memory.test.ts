@@ -314,7 +314,7 @@ describe("the idle limit of a delivery", () => {
   });
 });
 
-test("hints of one kind that are sent together are heard once, in a turn of their own", async () => {
+test("hints of one kind that are sent together arrive once, in a turn of their own", async () => {
   const { hints } = memoryStore();
   const received: string[] = [];
   await hints?.listen((hint) => received.push(hint));

@@ -117,7 +117,7 @@ describe("one session for everybody", () => {
     return { pay, submit, runs: () => runs };
   }
 
-  test("of many at once one runs; while it runs the others are told so, afterwards they get its answer", async () => {
+  test("of many at once one runs; while it runs the others get `in_progress`, afterwards they get its answer", async () => {
     const { submit, runs } = service();
     const [started, gate] = [signal("the handler runs"), deferred()];
     const first = submit("k", async () => {

@@ -316,7 +316,7 @@ describe("on a database", () => {
     await pool.end();
   });
 
-  test("times are told in whole milliseconds, rounded down, whenever they are", async () => {
+  test("times are given in whole milliseconds, rounded down, whenever they are", async () => {
     const { pool } = await setUp();
     await pool.query(`
       create table clock (at timestamptz);

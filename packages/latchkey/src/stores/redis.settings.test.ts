@@ -191,7 +191,7 @@ describe.skipIf(redisProgram() === undefined)("settings of the server", () => {
     }
   });
 
-  test("two processes that divide the records differently are told", async () => {
+  test("two processes that divide the records differently get an error", async () => {
     const server = await privateRedis(persistent);
     await reserve(storeOn(server.url, { partitions: 4 }));
     await expect(storeOn(server.url).verify()).rejects.toThrow(/4 partitions.*given 1/);
@@ -220,8 +220,8 @@ function claiming(version: string, link: RedisLink): RedisLink {
     ...link,
     async call(...call) {
       const reply = await link.call(...call);
-      const [now, said] = Array.isArray(reply) ? reply : [];
-      const text = said instanceof Uint8Array ? Buffer.from(said).toString() : "";
+      const [now, info] = Array.isArray(reply) ? reply : [];
+      const text = info instanceof Uint8Array ? Buffer.from(info).toString() : "";
       if (!text.includes("redis_version")) return reply;
       return [now, Buffer.from(text.replace(/redis_version:\S+/, `redis_version:${version}`))];
     },

@@ -112,9 +112,9 @@ describe.skipIf(!available)("on a server", () => {
   });
 
   // As a client that has lost its connection before the reply and sends again what it had sent, by itself.
-  const heard = isThorough ? (["first", "second"] as const) : [];
-  describe.each(heard)(
-    "the store contract when everything is sent twice and the %s reply is heard",
+  const kept = isThorough ? (["first", "second"] as const) : [];
+  describe.each(kept)(
+    "the store contract when everything is sent twice and the %s reply is kept",
     (which) => {
       conformance(() => url, clients["ioredis 6"] ?? missing, sentTwice(which));
     },
@@ -126,12 +126,12 @@ const answeredOnce: readonly string[] = [recordScripts.release, recordScripts.cl
   ({ sha, text }) => [sha, text],
 );
 
-function sentTwice(heard: "first" | "second") {
+function sentTwice(kept: "first" | "second") {
   return (link: RedisLink): RedisLink => ({
     ...link,
     async call(...call) {
       const [first, second] = await Promise.all([link.call(...call), link.call(...call)]);
-      return heard === "first" || answeredOnce.includes(call[1]) ? first : second;
+      return kept === "first" || answeredOnce.includes(call[1]) ? first : second;
     },
   });
 }

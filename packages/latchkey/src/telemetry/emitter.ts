@@ -51,15 +51,15 @@ export function createEmitter(
   };
 }
 
-/** Clients are not told why they get 503, so without a listener the reason would be lost. */
+/** A 503 does not give clients the reason, so without a listener the reason would be lost. */
 function warnOfStore(error: unknown): void {
   const { message, cause } = error instanceof Error ? error : new Error(String(error));
   // If all addresses of a host refuse the connection, Node's error has no message.
-  const { message: said = "", code = "" } = (cause ?? {}) as {
+  const { message: details = "", code = "" } = (cause ?? {}) as {
     readonly message?: string;
     readonly code?: string;
   };
-  const reason = [message, said || code].filter(Boolean).join(": ");
+  const reason = [message, details || code].filter(Boolean).join(": ");
   process.emitWarning(
     `A request got 503 because the store failed: ${reason.replace(/\.$/u, "")}. This warning appears once; \`onEvent\` reports every failure.`,
     { type: "LatchkeyWarning", code: "LATCHKEY_STORE_FAILED" },

@@ -125,7 +125,7 @@ describe("one call", () => {
   test.each<readonly [Fault, boolean]>([
     ["crash_before", false],
     ["crash_after", true],
-  ])("%s is never heard of, nor any later call; took effect: %s", async (fault, tookEffect) => {
+  ])("%s gets no reply, nor any later call; took effect: %s", async (fault, tookEffect) => {
     const { create, exists, store, key } = setUp(once("create", fault));
     expect(await settles(create())).toBe(false);
     expect(await exists()).toBe(tookEffect);
@@ -170,7 +170,7 @@ describe("one call", () => {
     expect((await failure(end)).certainty).toBe("in_doubt");
   });
 
-  test("calls are numbered and named, and their keys told", async () => {
+  test("calls are numbered and named, and their keys recorded", async () => {
     const calls: StoreCall[] = [];
     const { create, store, key } = setUp((call) => {
       calls.push(call);
@@ -187,7 +187,7 @@ describe("one call", () => {
     expect(calls.map((call) => call.key?.key ?? null)).toEqual([key.key, key.key, null]);
   });
 
-  test("a process killed while its call is parked hears nothing, and nothing happens", async () => {
+  test("a process killed while its call is parked gets no reply, and nothing happens", async () => {
     const plan = Promise.withResolvers<Fault>();
     const { create, exists, kill } = setUp(() => plan.promise);
     const created = create();
@@ -281,7 +281,7 @@ describe("a transaction", () => {
   test.each<readonly [Fault, object]>([
     ["crash_before", nothing],
     ["crash_after", everything],
-  ])("whose process dies at the COMMIT (%s) is never heard of", async (fault, state) => {
+  ])("whose process dies at the COMMIT (%s) returns nothing", async (fault, state) => {
     const { run, left } = setUp(once("commit", fault));
     expect(await settles(run())).toBe(false);
     expect(await left()).toEqual(state);
@@ -380,7 +380,7 @@ describe("a phase", () => {
   test.each<readonly [Fault, object]>([
     ["crash_before", nothing],
     ["crash_after", everything],
-  ])("whose process dies at the COMMIT (%s) is never heard of", async (fault, state) => {
+  ])("whose process dies at the COMMIT (%s) returns nothing", async (fault, state) => {
     const { run, left } = await setUp(once("commitPhase", fault));
     expect(await settles(run())).toBe(false);
     expect(await left()).toEqual(state);
@@ -457,7 +457,7 @@ describe("a delivery", () => {
   test.each<readonly [Fault, object]>([
     ["crash_before", nothing],
     ["crash_after", everything],
-  ])("whose process dies at the COMMIT (%s) is never heard of", async (fault, state) => {
+  ])("whose process dies at the COMMIT (%s) returns nothing", async (fault, state) => {
     const { run, left } = await setUp(once("commitDelivery", fault));
     expect(await settles(run())).toBe(false);
     expect(await left()).toEqual(state);
@@ -537,7 +537,7 @@ describe("a batch", () => {
   test.each<readonly [Fault, object]>([
     ["crash_before", nothing],
     ["crash_after", everything],
-  ])("whose process dies at the COMMIT (%s) is never heard of", async (fault, state) => {
+  ])("whose process dies at the COMMIT (%s) returns nothing", async (fault, state) => {
     const { run, left } = await setUp(once("commitBatch", fault));
     expect(await settles(run())).toBe(false);
     expect(await left()).toEqual(state);

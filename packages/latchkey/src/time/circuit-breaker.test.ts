@@ -9,7 +9,7 @@ const succeed = (state: CircuitState, at: number, begunMs = at) =>
   settle(state, settings, { ok: true, begunMs }, at);
 const opened = [1, 2, 3].reduce((state, at) => fail(state, at), closed);
 
-test("opens at the threshold, for as long as it is told", () => {
+test("opens at the threshold, for as long as it is set", () => {
   expect(fail(fail(closed, 1), 2)).toMatchObject({ kind: "closed", failures: 2 });
   expect(opened).toEqual({ kind: "open", untilMs: 103 });
   expect(enter(opened, settings, 102)).toEqual({ state: opened, admitted: false, probe: false });
@@ -30,7 +30,7 @@ test("half-open lets one in: its failure opens again, its success closes", () =>
   expect(succeed(state, 110)).toEqual({ kind: "closed", sinceMs: 110, failures: 0 });
 });
 
-test("a probe that never hears anything gives way to another", () => {
+test("a probe that gets no reply gives way to another", () => {
   const { state } = enter(opened, settings, 103);
   expect(enter(state, settings, 203)).toMatchObject({ admitted: true, probe: true });
 });

@@ -1,4 +1,4 @@
-/** The one way in which a call to the store is repeated until its fate is known or the time for it is over. */
+/** The one way in which a call to the store is repeated until its outcome is known or the time for it is over. */
 import { type Clock, pause, type Random } from "../ports.ts";
 import { type RetryPauses, retryPauseMs, storePauses } from "./retry-pause.ts";
 import { withLimit } from "./time-limit.ts";

@@ -100,7 +100,7 @@ describe("tools of the AI SDK", () => {
     expect(await counted.ask("0")).toBe(2);
   });
 
-  test("other arguments under the same id are refused, and the model is told why", async () => {
+  test("other arguments under the same id are refused, and the model gets the reason", async () => {
     const { ask, runs } = shop(async () => "done");
     await ask("call_1");
     const refused = await ask("call_1", { input: { order: "o1", cents: 500 } });
@@ -111,7 +111,7 @@ describe("tools of the AI SDK", () => {
     expect(runs).toHaveLength(1);
   });
 
-  test("while the first run has not ended, the model is told not to call again", async () => {
+  test("while the first run has not ended, the model is asked not to call again", async () => {
     const gate = createGate();
     const { ask, runs } = shop(async () => {
       await gate.pass();
@@ -188,7 +188,7 @@ describe("tools of OpenAI's Agents SDK", () => {
     expect(runs()).toBe(3);
   });
 
-  test("the model is told why there is no result", async () => {
+  test("the model gets the reason why there is no result", async () => {
     const { ask, runs } = shop(async () => "done");
     await ask("call_1");
     const reply = await ask("call_1", { input: { order: "o1", cents: 500 } });

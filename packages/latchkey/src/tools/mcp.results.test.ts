@@ -68,12 +68,12 @@ describe("results", () => {
       server.registerTool("ticket", {}, tool);
     });
     const client = await agent();
-    for (const [meta, said] of [
+    for (const [meta, expected] of [
       [key, "ticket 1"],
       [key, "ticket 1"],
       [{ idempotencyKey: "k2" }, "ticket 2"],
     ] as const) {
-      expect(text(await client.callTool({ name: "ticket", _meta: meta }))).toBe(said);
+      expect(text(await client.callTool({ name: "ticket", _meta: meta }))).toBe(expected);
     }
   });
 

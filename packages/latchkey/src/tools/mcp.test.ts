@@ -156,7 +156,7 @@ describe("what a model reads", () => {
     expect(runs).toHaveLength(1);
   });
 
-  test("five equal calls at once run once; the others are told to retry", async () => {
+  test("five equal calls at once run once; the others are asked to retry", async () => {
     const gate = createGate();
     const { agent, runs } = shop(async (refund) => {
       await gate.pass();

@@ -289,10 +289,10 @@ describe("the outcome-reconciler", () => {
 });
 
 describe("an operation's own look-up", () => {
-  const lookingUp = (said: LookedUp, asked: LookupQuestion[] = []) => ({
+  const lookingUp = (found: LookedUp, asked: LookupQuestion[] = []) => ({
     lookup: async (question: LookupQuestion) => {
       asked.push(question);
-      return said;
+      return found;
     },
   });
 

@@ -30,7 +30,7 @@ function openPostgresJs(pool: pg.Pool, say: (tx: postgres.TransactionSql) => Say
   });
   onRelease(() => sql.end({ timeout: 0 }));
   return {
-    alone: async <T>(work: (said: Say) => Promise<T>) => (await sql.begin((tx) => work(say(tx)))) as T,
+    alone: async <T>(work: (say: Say) => Promise<T>) => (await sql.begin((tx) => work(say(tx)))) as T,
     handle: through(pool, postgresJsTransactions({ sql }), say),
   };
 }

@@ -186,7 +186,7 @@ test.each([
   [20_000, 10_000],
   [600_000, 10_000],
 ])(
-  "a duplicate after %i ms is told to retry in %i: later, the longer the attempt runs",
+  "a duplicate after %i ms may retry in %i: later, the longer the attempt runs",
   async (age, retryAfterMs) => {
     const { submit, submitElsewhere, ports } = setUp({ leaseMs: 60_000 });
     const { work, started, release } = gated();
@@ -199,7 +199,7 @@ test.each([
   },
 );
 
-test("a duplicate is told to retry when the lease ends, if it is not renewed", async () => {
+test("a duplicate may retry when the lease ends, if it is not renewed", async () => {
   const { submit, submitElsewhere, ports } = setUp({ leaseMs: 40_000 }, () => ({
     renew: async () => {
       throw new StoreError("not_sent");

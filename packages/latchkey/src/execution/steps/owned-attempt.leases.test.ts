@@ -188,7 +188,7 @@ describe("a new token", () => {
     const reply = Promise.withResolvers<void>();
     const { submit } = processOf(
       world,
-      async (attempt) => ({ body: await attempt.phase("p", async () => "said") }),
+      async (attempt) => ({ body: await attempt.phase("p", async () => "phase result") }),
       {
         wrap: () => ({
           transactions: {
@@ -215,7 +215,7 @@ describe("a new token", () => {
     const first = submit();
     await world.ports.clock.advance(1_500);
     reply.resolve();
-    expect(await world.inTime(first, 10)).toMatchObject({ kind: "executed", value: "said" });
+    expect(await world.inTime(first, 10)).toMatchObject({ kind: "executed", value: "phase result" });
     expect(world.types()).toEqual(["reserved", "commit_in_doubt", "step_finished", "executed"]);
   });
 });

@@ -16,7 +16,7 @@ describe("a phase", () => {
   const once = async (attempt: Attempt) => {
     const returned = await attempt.phase("p", async (tx) => {
       await tx.insert("orders", {});
-      return "said";
+      return "phase result";
     });
     return { body: returned };
   };
@@ -50,7 +50,7 @@ describe("a phase", () => {
     async (lands) => {
       const world = setUp();
       const { submit } = processOf(world, once, { wrap: (store) => losing(store, 1, lands) });
-      expect(await world.inTime(submit(), 900)).toMatchObject({ kind: "executed", value: "said" });
+      expect(await world.inTime(submit(), 900)).toMatchObject({ kind: "executed", value: "phase result" });
       expect(world.memory.rows("orders")).toHaveLength(1);
       expect(world.events).toContainEqual(
         expect.objectContaining({ type: "commit_in_doubt", resolved: lands ? "committed" : "rolled_back" }),
@@ -91,7 +91,7 @@ describe("a phase", () => {
     await world.ports.clock.advance(leaseMs);
     expect(await world.inTime(processOf(world, once).submit())).toMatchObject({
       kind: "executed",
-      value: "said",
+      value: "phase result",
     });
     expect(world.memory.rows("orders")).toHaveLength(1);
   });
@@ -107,7 +107,7 @@ describe("a phase", () => {
       },
       { result: expect.objectContaining({ kind: "executed", status: 201 }) },
     ],
-  ])("that %s has undone its work: run cannot complete without it", async (_, answerOf, told) => {
+  ])("that %s has undone its work: run cannot complete without it", async (_, answerOf, expected) => {
     const world = setUp();
     const ending = (last: (attempt: Attempt) => RunAnswer): Work => {
       return async (attempt) => {
@@ -125,7 +125,7 @@ describe("a phase", () => {
       (result) => ({ result }),
       (error: unknown) => ({ error }),
     );
-    expect(ended).toEqual(told);
+    expect(ended).toEqual(expected);
     expect([await world.record(), stores()]).toMatchObject([{ state: "retryable" }, [1, 0]]);
     const second = await processOf(
       world,

@@ -207,7 +207,7 @@ describe("a worker's attempt", () => {
 
 describe("a mishap at every store call of a worker", () => {
   const enqueuing: Work = async (attempt, made, input) => {
-    await attempt.phase("told", async () => attempt.enqueue(made.notify, { to: "a" }));
+    await attempt.phase("notified", async () => attempt.enqueue(made.notify, { to: "a" }));
     return threeSteps(attempt, made, input);
   };
   const mishaps = ["crash_before", "crash_after", "request_lost", "reply_lost"] as const;
@@ -239,7 +239,7 @@ describe("a mishap at every store call of a worker", () => {
       await world.ports.clock.advance(60_000);
       await world.workOn(after, 3);
       const enqueued = await world.memory.outbox?.ofRecord((await world.record())?.id ?? "");
-      expect(enqueued?.map(({ state, step }) => [state, step])).toEqual([["delivered", "told"]]);
+      expect(enqueued?.map(({ state, step }) => [state, step])).toEqual([["delivered", "notified"]]);
     }
     expect(new Set(ports)).toContain("claimPending");
     expect(new Set(ports)).toContain("commitPhase");

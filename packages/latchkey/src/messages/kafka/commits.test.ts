@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { OffsetCommits, uncommittedMax } from "./commits.ts";
 
-/** Commits that end when they are told to. */
+/** Commits that end when the test lets them. */
 function heldCommits() {
   const asked: { offset: bigint; succeed: () => void; fail: (error: Error) => void }[] = [];
   const commits = new OffsetCommits(
@@ -42,7 +42,7 @@ test("no more than the limit is settled beyond the committed offset", async () =
   await room;
 });
 
-test("a commit that failed is told once, and made again with what is settled by then", async () => {
+test("a commit that failed is reported once, and made again with what is settled by then", async () => {
   const { commits, asked, offsets } = heldCommits();
   commits.settled(1n);
   const flushed = commits.flushed();

@@ -1,4 +1,4 @@
-/** What the client is told while a batch runs, on a clock that the test drives; the rest is tested with the real client. */
+/** Calls on the client while a batch runs, on a clock that the test drives; the rest is tested with the real client. */
 import { expect, test } from "vitest";
 import { createLatchkey } from "../../latchkey.ts";
 import { memoryStore } from "../../stores/memory.ts";

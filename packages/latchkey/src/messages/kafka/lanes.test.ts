@@ -45,7 +45,7 @@ function setUp(concurrency = 20) {
           commits.push({ name: `${partition}:${offset}`, succeed, fail });
         }),
   );
-  return { lanes, taken, told: flags, commits, answers, events, clock: ports.clock };
+  return { lanes, taken, flags, commits, answers, events, clock: ports.clock };
 }
 
 test("one that has to wait is not taken again before its pause is over, nor is what is behind it", async () => {
@@ -67,8 +67,8 @@ test("one that has to wait is not taken again before its pause is over, nor is w
   expect(taken).toEqual(["0:0", "1:0", "0:0", "0:0", "0:1"]);
 });
 
-test("the first ones of an assignment may have begun before, and the inbox is told so", async () => {
-  const { lanes, told: flags, clock, commits } = setUp();
+test("the first ones of an assignment may have begun before, and the inbox is notified", async () => {
+  const { lanes, flags, clock, commits } = setUp();
   for (let offset = 0; offset < 103; offset++) await lanes.add(recordAt(0, offset));
   await clock.advance(0);
   for (let commit = 0; commit < commits.length; commit++) {
@@ -136,7 +136,7 @@ test("finishing waits for what runs and for its commit; dropping commits nothing
   }
 });
 
-test("a commit that fails is told and made again after a pause, and nothing runs meanwhile", async () => {
+test("a commit that fails is reported and made again after a pause, and nothing runs meanwhile", async () => {
   const { lanes, taken, clock, commits, events } = setUp();
   await lanes.add(recordAt(0, 0));
   await clock.advance(0);

@@ -36,7 +36,7 @@ test("a dead letter is settled when its topic has taken it, not before", async (
   expect(await settling.take(record, false)).toBeNull();
 });
 
-test("the inbox is told whether it may have been delivered before", async () => {
+test("the inbox is notified whether it may have been delivered before", async () => {
   const { settling, messages } = setUp({ settle: "ack", because: "executed" });
   for (const redelivered of [true, false]) await settling.take(record, redelivered);
   expect(messages.map(({ redelivered }) => redelivered)).toEqual([true, false]);

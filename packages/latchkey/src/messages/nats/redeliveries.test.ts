@@ -130,7 +130,7 @@ describe("a message counts as redelivered", () => {
     },
   );
 
-  test("if the consumer's sequence is behind what the server said at the start", () => {
+  test("if the consumer's sequence is behind what the server reported at the start", () => {
     expect(redelivered({ ackPending: 0, delivered: [5, 9] }, [[6, 3]])).toEqual([true]);
   });
 });

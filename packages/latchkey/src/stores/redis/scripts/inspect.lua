@@ -1,8 +1,8 @@
 -- The server's own information about its version and settings.
 primary()
-local said = ''
+local info = ''
 for _, section in ipairs({ 'server', 'memory', 'persistence' }) do
   local ok = redis.pcall('INFO', section)
-  if type(ok) == 'string' then said = said .. ok .. '\r\n' end
+  if type(ok) == 'string' then info = info .. ok .. '\r\n' end
 end
-return { num(NOW), said }
+return { num(NOW), info }
