@@ -166,12 +166,12 @@ redis.call('RPUSH', audit, cjson.encode(row))
 save(r, n)
 return '1'`,
   inspect: `primary()
-local said = ''
+local info = ''
 for _, section in ipairs({ 'server', 'memory', 'persistence' }) do
 local ok = redis.pcall('INFO', section)
-if type(ok) == 'string' then said = said .. ok .. '\\r\\n' end
+if type(ok) == 'string' then info = info .. ok .. '\\r\\n' end
 end
-return { num(NOW), said }`,
+return { num(NOW), info }`,
   journal: `local function journal(r)
 return { num(NOW), r.rp or false, redis.call('HGETALL', steps) }
 end
