@@ -55,24 +55,31 @@ export interface Asking {
   readonly signal?: AbortSignal;
 }
 
-/**
- * Runs one of an effect's functions within its time limit. `late` gets the value that it returns after it was given up.
- * Never rejects.
- */
+/** Runs one of an effect's functions within its time limit. Never rejects. */
 export async function runEffect<T>(
   clock: Clock,
-  { effect, key, signal }: Asking,
+  asking: Asking,
   act: (call: EffectCall) => Promise<T>,
-  late: (value: T) => void = () => {},
 ): Promise<Limited<T>> {
-  const call = callOf(key);
-  const acting = startNow(() => act(call.given));
-  const ran = await withLimit(clock, effect.settings.limits.timeoutMs, () => acting, signal);
-  if (ran.kind === "timed_out") {
-    acting.then(late, () => {});
-    call.giveUp(new Error(`Effect ${effect.name} was given up`));
-  }
+  const call = callOf(asking.key);
+  const acting = startNow(act, call.given);
+  const ran = await withinLimit(clock, asking, acting);
+  if (ran.kind === "timed_out") giveUp(asking, call, acting, nothing);
   return ran;
+}
+
+function withinLimit<T>(clock: Clock, { effect, signal }: Asking, acting: Promise<T>): Promise<Limited<T>> {
+  return withLimit(clock, effect.settings.limits.timeoutMs, () => acting, signal);
+}
+
+function giveUp<T>(
+  { effect }: Asking,
+  call: ReturnType<typeof callOf>,
+  acting: Promise<T>,
+  late: (value: T) => void,
+): void {
+  acting.then(late, nothing);
+  call.giveUp(new Error(`Effect ${effect.name} was given up`));
 }
 
 /** Sends once. `late` gets the value that a send returns after it was given up. Never rejects. */
@@ -80,10 +87,13 @@ export async function sendEffect(
   clock: Clock,
   asking: Asking,
   input: unknown,
-  late?: (value: unknown) => void,
+  late: (value: unknown) => void = nothing,
 ): Promise<Sent> {
   const { effect } = asking;
-  const ran = await runEffect(clock, asking, (call) => effect.settings.execute(input as never, call), late);
+  const call = callOf(asking.key);
+  const acting = startNow(effect.settings.execute as Execute, input, call.given);
+  const ran = await withinLimit(clock, asking, acting);
+  if (ran.kind === "timed_out") giveUp(asking, call, acting, late);
   switch (ran.kind) {
     case "returned":
       return ran;
@@ -112,8 +122,16 @@ function callOf(key: string): { readonly given: EffectCall; readonly giveUp: (re
   return { given, giveUp: (reason) => controller().abort(reason) };
 }
 
-async function startNow<T>(act: () => Promise<T>): Promise<T> {
-  return act();
+type Execute = (input: unknown, call: EffectCall) => Promise<unknown>;
+
+/** What it throws at once is a rejection, and a thenable a promise. */
+function startNow<T, A extends readonly unknown[]>(act: (...given: A) => Promise<T>, ...given: A): Promise<T> {
+  try {
+    const acting = act(...given);
+    return acting instanceof Promise ? acting : Promise.resolve(acting);
+  } catch (error) {
+    return Promise.reject(error);
+  }
 }
 
 const semaphores = new WeakMap<AnyEffect, Semaphore>();

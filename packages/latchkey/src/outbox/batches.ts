@@ -14,8 +14,10 @@ export interface Batches<Item> {
   add(item: Item): Promise<boolean>;
 }
 
-interface Waiting<Item> extends PromiseWithResolvers<boolean> {
+interface Waiting<Item> {
   readonly item: Item;
+  readonly resolve: (held: boolean) => void;
+  readonly reject: (error: unknown) => void;
 }
 
 /** Keeps the statement of one call small. */
@@ -55,10 +57,9 @@ export function createBatches<Item extends { readonly id: string }>(
   };
   return {
     add(item) {
-      const waiting = { item, ...Promise.withResolvers<boolean>() };
-      queue.push(waiting);
+      const added = new Promise<boolean>((resolve, reject) => queue.push({ item, resolve, reject }));
       if (!busy) void drain();
-      return waiting.promise;
+      return added;
     },
   };
 }

@@ -5,6 +5,7 @@ import { downstreamKey } from "../effects/downstream-key.ts";
 import { lookUpSend } from "../effects/look-up.ts";
 import { type Sent, sendEffect } from "../effects/run-effect.ts";
 import { StoreError } from "../errors.ts";
+import { decodeJson } from "../execution/stored-values.ts";
 import { isSuspect } from "./crash-suspects.ts";
 import {
   askUntil,
@@ -15,7 +16,7 @@ import {
   fail,
   leaseMsOf,
   left,
-  plainPart,
+  plainBytes,
   sendsUntilMs,
 } from "./delivery.ts";
 import { inDeliverySpan, inLookUpSpan } from "./delivery-span.ts";
@@ -39,23 +40,24 @@ const inDoubt = { kind: "retry", errorCode: "call-in-doubt", doubtful: true } as
 const deadInDoubt = { kind: "die", errorCode: "call-in-doubt" } as const;
 
 async function deliverClaimed<Tx>(delivery: Delivery<Tx>): Promise<DeliveryResult> {
-  const { all, row, effect } = delivery;
+  const { all, before, effect } = delivery;
   if (all.stopping()) return end(delivery, { event: "give_back" }, "given_back");
-  const now = row.doubtfulSince === null ? 0 : await storeTime(delivery);
-  const next = nextDelivery(row, effect.settings, now);
+  const now = before.doubtfulSince === null ? 0 : await storeTime(delivery);
+  const next = nextDelivery(before, effect.settings, now);
   switch (next.kind) {
     case "die":
-      return conclude(delivery, row, next, false);
+      return conclude(delivery, before, next, false);
     case "finish":
-      return row.result === null ? "lost" : finishDelivery(delivery, row, row.result);
+      return before.result === null ? "lost" : finishDelivery(delivery, before, before.result);
     case "look_up": {
       const input = await readInput(delivery);
-      return "kind" in input ? conclude(delivery, row, input, false) : lookUp(delivery, input.value);
+      return "kind" in input ? conclude(delivery, before, input, false) : lookUp(delivery, input.value);
     }
     case "send": {
-      const input = await readInput(delivery);
-      if ("kind" in input) return conclude(delivery, row, input, false);
-      return isSuspect(row)
+      const read = readInput(delivery);
+      const input = read instanceof Promise ? await read : read;
+      if ("kind" in input) return conclude(delivery, before, input, false);
+      return isSuspect(before)
         ? oneAtATime(delivery, () => send(delivery, input.value))
         : send(delivery, input.value);
     }
@@ -70,21 +72,36 @@ async function storeTime<Tx>({ all, row, ownedUntilMs }: Delivery<Tx>): Promise<
   return now;
 }
 
-/** Invalid JSON stays invalid, so the effect dies; a codec may lack its key for a while, so it is retried. */
-async function readInput<Tx>(delivery: Delivery<Tx>): Promise<{ readonly value: unknown } | FailedVerdict> {
-  const { row, effect } = delivery;
+type InputRead = { readonly value: unknown } | FailedVerdict;
+
+/** At once where the codec needs no promise. */
+function readInput<Tx>(delivery: Delivery<Tx>): InputRead | Promise<InputRead> {
   try {
-    return { value: await plainPart(delivery, "input", row.input) };
+    const plain = plainBytes(delivery, "input", delivery.row.input);
+    return plain instanceof Uint8Array ? { value: decodeJson(plain) } : readLater(delivery, plain);
   } catch (error) {
-    const errorCode = "input-not-readable";
-    const spent = unsentTries(row) >= effect.settings.delivery.attemptsMax;
-    if (spent || error instanceof SyntaxError) return { kind: "die", errorCode, error };
-    return { kind: "retry", errorCode, doubtful: row.doubtfulSince !== null, error };
+    return notReadable(delivery, error);
   }
 }
 
+async function readLater<Tx>(delivery: Delivery<Tx>, plain: Promise<Uint8Array>): Promise<InputRead> {
+  try {
+    return { value: decodeJson(await plain) };
+  } catch (error) {
+    return notReadable(delivery, error);
+  }
+}
+
+/** Invalid JSON stays invalid, so the effect dies; a codec may lack its key for a while, so it is retried. */
+function notReadable<Tx>({ before, effect }: Delivery<Tx>, error: unknown): FailedVerdict {
+  const errorCode = "input-not-readable";
+  const spent = unsentTries(before) >= effect.settings.delivery.attemptsMax;
+  if (spent || error instanceof SyntaxError) return { kind: "die", errorCode, error };
+  return { kind: "retry", errorCode, doubtful: before.doubtfulSince !== null, error };
+}
+
 async function lookUp<Tx>(delivery: Delivery<Tx>, input: unknown): Promise<DeliveryResult> {
-  const { all, row, effect } = delivery;
+  const { all, row, before, effect } = delivery;
   const asking = { effect, key: row.downstreamKey };
   const ask = () => lookUpSend(all.runtime.ports.clock, asking, input);
   const { tracing } = all.runtime;
@@ -94,17 +111,16 @@ async function lookUp<Tx>(delivery: Delivery<Tx>, input: unknown): Promise<Deliv
     error,
   }));
   const error = looked.kind === "failed" ? looked.error : undefined;
-  return conclude(delivery, row, { ...afterLookUp(row, effect.settings, looked), error }, false);
+  return conclude(delivery, before, { ...afterLookUp(before, effect.settings, looked), error }, false);
 }
 
 async function send<Tx>(given: Delivery<Tx>, input: unknown): Promise<DeliveryResult> {
   const started = given.unsent ? startedByClaim(given) : await start(given);
   if (started === null) return left(given);
   const { delivery, mayBegin } = started;
-  const { row, effect } = delivery;
-  const sent: DeliveryState = { ...row, sends: row.sends + 1 };
+  const { row, before, effect } = delivery;
   if (!mayBegin) {
-    const doubtful = row.doubtfulSince !== null;
+    const doubtful = before.doubtfulSince !== null;
     return end({ ...delivery, unsent: true }, { event: "give_back", doubtful }, "given_back");
   }
   delivery.onSend();
@@ -114,12 +130,17 @@ async function send<Tx>(given: Delivery<Tx>, input: unknown): Promise<DeliveryRe
     input,
   );
   delivery.onReturn();
-  const error = errorOf(outcome);
-  return conclude(delivery, sent, { ...afterSend(row, effect.settings, outcome), error }, true);
+  const verdict = afterSend(before, effect.settings, outcome);
+  const sent = afterOneMore(before);
+  if (outcome.kind === "returned") return conclude(delivery, sent, verdict, true);
+  return conclude(delivery, sent, { ...verdict, error: errorOf(outcome) }, true);
 }
 
-function errorOf(outcome: Sent): unknown {
-  if (outcome.kind === "returned") return undefined;
+function afterOneMore({ fence, sends, returns, doubtfulSince, result }: DeliveryState): DeliveryState {
+  return { fence, sends: sends + 1, returns, doubtfulSince, result };
+}
+
+function errorOf(outcome: Exclude<Sent, { readonly kind: "returned" }>): unknown {
   return outcome.kind === "refused" ? outcome.refusal : outcome.error;
 }
 
@@ -138,7 +159,7 @@ function startedByClaim<Tx>(delivery: Delivery<Tx>): Started<Tx> {
 
 /** Records that a send begins. Null: the claim no longer holds, or the store did not answer. */
 async function start<Tx>(delivery: Delivery<Tx>): Promise<Started<Tx> | null> {
-  const { all, row, effect, ownedUntilMs } = delivery;
+  const { all, row, before, effect, ownedUntilMs } = delivery;
   const { clock } = all.runtime.ports;
   const leaseMs = leaseMsOf(effect);
   const claim = { id: row.id, fence: row.fence };
@@ -150,7 +171,7 @@ async function start<Tx>(delivery: Delivery<Tx>): Promise<Started<Tx> | null> {
   if (held === false) return null;
   // Check again just before the send: the process may have been frozen since the claim.
   const inTime = held === true && clock.monotonicMs() < sendsUntilMs(effect, askedAtMs);
-  const { doubtfulSince } = row;
+  const { doubtfulSince } = before;
   const inWindow =
     doubtfulSince === null ||
     effect.settings.deduplication !== "provider" ||
@@ -159,7 +180,7 @@ async function start<Tx>(delivery: Delivery<Tx>): Promise<Started<Tx> | null> {
 }
 
 /** @param returned whether a send returned under this claim */
-async function conclude<Tx>(
+function conclude<Tx>(
   delivery: Delivery<Tx>,
   state: DeliveryState,
   verdict: FailedVerdict,

@@ -29,8 +29,10 @@ export interface Deliveries<Tx> {
 
 export interface Delivery<Tx> {
   readonly all: Deliveries<Tx>;
-  /** The row before a send began under this claim. */
+  /** As claimed. What decides about the delivery is `before`. */
   readonly row: OutboxEffect;
+  /** The state before a send began under this claim. */
+  readonly before: DeliveryState;
   /** The claim was also the start, and the send has not begun yet. */
   readonly unsent: boolean;
   readonly effect: AnyEffect;
@@ -60,11 +62,18 @@ export function startsWithClaim({ settings }: AnyEffect): boolean {
   return settings.deduplication === "provider";
 }
 
-/** The row as the claim found it, if the claim was also the start. */
-export function beforeStart(row: OutboxEffect): OutboxEffect {
-  return row.state === "started"
-    ? { ...row, state: "claimed", sends: row.sends - 1, doubtfulSince: null }
-    : row;
+/** As the claim found it, if the claim was also the start. */
+export function stateBefore({
+  state,
+  fence,
+  sends,
+  returns,
+  doubtfulSince,
+  result,
+}: OutboxEffect): DeliveryState {
+  return state === "started"
+    ? { fence, sends: sends - 1, returns, doubtfulSince: null, result }
+    : { fence, sends, returns, doubtfulSince, result };
 }
 
 /** Until when a send may begin if its lease was requested at `askedAtMs`: it must end, and be written, within the lease. */
@@ -104,8 +113,18 @@ export async function written<Tx>(
 ): Promise<boolean> {
   const claim = { id: row.id, fence: row.fence, ...end };
   const claimed = (unsent ? { ...claim, unsent } : claim) as DeliveryEnd;
-  const held = await askUntil(all.runtime, ownedUntilMs, () => all.ends.add(claimed));
-  return held === true;
+  // The first try needs no timer: a batch limits its calls by itself.
+  let first: Promise<boolean> | null = all.ends.add(claimed);
+  try {
+    return await first;
+  } catch {
+    const held = await askUntil(all.runtime, ownedUntilMs, () => {
+      const tried = first;
+      first = null;
+      return tried ?? all.ends.add(claimed);
+    });
+    return held === true;
+  }
 }
 
 function aboutDelivery<Tx>({ all, row }: Delivery<Tx>): About & {
@@ -119,11 +138,20 @@ function aboutDelivery<Tx>({ all, row }: Delivery<Tx>): About & {
 
 /** @throws the codec's errors; {SyntaxError} when the bytes are not JSON. */
 export async function plainPart<Tx>(
-  { all, row }: Delivery<Tx>,
+  delivery: Delivery<Tx>,
   part: "input" | "result",
   stored: Uint8Array,
 ): Promise<unknown> {
-  return decodeJson(await all.runtime.codec.decode(stored, effectContext(row, part)));
+  return decodeJson(await plainBytes(delivery, part, stored));
+}
+
+/** No promise where the codec needs none. Throws the codec's errors. */
+export function plainBytes<Tx>(
+  { all, row }: Delivery<Tx>,
+  part: "input" | "result",
+  stored: Uint8Array,
+): Promise<Uint8Array> | Uint8Array {
+  return all.runtime.codec.decode(stored, effectContext(row, part));
 }
 
 /** A verdict, with the error that led to it. */

@@ -8,7 +8,7 @@ import { type Batches, createBatches, createPartedBatches } from "./batches.ts";
 import { type Claimed, claimAll } from "./claim.ts";
 import { crashSuspectsOf, isSuspect } from "./crash-suspects.ts";
 import { deliver } from "./deliver.ts";
-import { beforeStart, type Deliveries, type DeliveryResult, leaseMsOf, startsWithClaim } from "./delivery.ts";
+import { type Deliveries, type DeliveryResult, leaseMsOf, startsWithClaim, stateBefore } from "./delivery.ts";
 import { fairShare } from "./fair-share.ts";
 import { type Rate, type RatePlace, rateOf } from "./rate.ts";
 import { createStoreTime } from "./store-time.ts";
@@ -54,7 +54,9 @@ export class Dispatcher<Tx> {
   readonly #wake: () => void;
   readonly #all: Deliveries<Tx>;
   readonly #lanes = new Map<string, Lane>();
-  readonly #underWay = new Set<Promise<DeliveryResult>>();
+  #underWay = 0;
+  /** Present while somebody waits until nothing is under way. */
+  #settled: PromiseWithResolvers<void> | null = null;
   /** How many of the deliveries in flight have returned and released their places. */
   #unwritten = 0;
   #turn = 0;
@@ -106,7 +108,9 @@ export class Dispatcher<Tx> {
 
   /** Resolves when no delivery is in flight. */
   async settled(): Promise<void> {
-    while (this.#underWay.size > 0) await Promise.all(this.#underWay);
+    if (this.#underWay === 0) return;
+    this.#settled ??= Promise.withResolvers();
+    await this.#settled.promise;
   }
 
   /** True while there is enough capacity for a claim and an effect may be due. */
@@ -173,6 +177,7 @@ export class Dispatcher<Tx> {
     if (want === undefined || place === undefined) return null;
     const { lane } = want;
     const { effect } = lane;
+    const before = stateBefore(row);
     let isFree = false;
     const onReturn = () => {
       if (!leavesOnReturn(effect)) return;
@@ -183,7 +188,8 @@ export class Dispatcher<Tx> {
     };
     const delivery = deliver({
       all: this.#all,
-      row: beforeStart(row),
+      row,
+      before,
       unsent: row.state === "started",
       effect,
       ownedUntilMs,
@@ -192,16 +198,23 @@ export class Dispatcher<Tx> {
     }).then((result) => {
       if (isFree) this.#unwritten -= 1;
       else this.#free(lane, place);
-      this.#underWay.delete(delivery);
+      this.#ended();
       const goesOn = result === "reopened" || (row.ordered && result === "delivered");
       // For the next look, which also makes sure that effects that were given back are claimed again in time.
-      const waits = result === "given_back" && isSuspect(beforeStart(row));
+      const waits = result === "given_back" && isSuspect(before);
       if (goesOn || waits) this.#wake();
       else if (lane.hasBacklog) this.#look();
       return result;
     });
-    this.#underWay.add(delivery);
+    this.#underWay += 1;
     return delivery;
+  }
+
+  #ended(): void {
+    this.#underWay -= 1;
+    if (this.#underWay > 0) return;
+    this.#settled?.resolve();
+    this.#settled = null;
   }
 
   /** Many deliveries end at once: their capacity is counted once. */

@@ -2,7 +2,7 @@
 
 import { sameFence } from "../engine/record.ts";
 import { LatchkeyError } from "../errors.ts";
-import { encodeEffectResult, encodeJson } from "../execution/stored-values.ts";
+import { effectContext, encodeJson } from "../execution/stored-values.ts";
 import { pause } from "../ports.ts";
 import { isSerializationFailure } from "../sql/sql-state.ts";
 import type { DeliveryOutcome, DeliveryWork, OpenPhase } from "../stores/transactions.ts";
@@ -14,7 +14,6 @@ import {
   type Delivery,
   type DeliveryResult,
   delivered,
-  end,
   type FailedVerdict,
   fail,
   left,
@@ -38,14 +37,17 @@ export async function happened<Tx>(
   otherwise: { readonly verdict: Failed; readonly returned: boolean },
 ): Promise<DeliveryResult> {
   const { returned } = otherwise;
+  const { codec } = delivery.all.runtime;
+  let plain: Uint8Array;
   try {
-    encodeJson("The result", value);
+    plain = encodeJson("The result", value);
   } catch (error) {
     return fail(delivery, state, { kind: "die", errorCode: "result-not-stored", error }, returned);
   }
   let result: Uint8Array;
   try {
-    result = await encodeEffectResult(delivery.all.runtime, delivery.row, value);
+    const encoded = codec.encode(plain, effectContext(delivery.row, "result"));
+    result = encoded instanceof Uint8Array ? encoded : await encoded;
   } catch (error) {
     return fail(delivery, state, { ...otherwise.verdict, error }, returned);
   }
@@ -57,16 +59,33 @@ export async function happened<Tx>(
 }
 
 /** The result is stored: from here on nothing is sent. */
-export async function finishDelivery<Tx>(
+export function finishDelivery<Tx>(
   delivery: Delivery<Tx>,
   state: DeliveryState,
   result: Uint8Array,
 ): Promise<DeliveryResult> {
-  const { onDelivered, delivery: options } = delivery.effect.settings;
-  if (onDelivered === null) {
-    const ended = await end(delivery, { event: "deliver", result, keepMs: options.keepMs }, "delivered");
-    return ended === "delivered" ? delivered(delivery, state, false) : ended;
-  }
+  const { onDelivered } = delivery.effect.settings;
+  return onDelivered === null
+    ? endDelivered(delivery, state, result)
+    : finishInTransaction(delivery, state, result);
+}
+
+async function endDelivered<Tx>(
+  delivery: Delivery<Tx>,
+  state: DeliveryState,
+  result: Uint8Array,
+): Promise<DeliveryResult> {
+  const { keepMs } = delivery.effect.settings.delivery;
+  const held = await written(delivery, { event: "deliver", result, keepMs });
+  return held ? delivered(delivery, state, false) : left(delivery);
+}
+
+async function finishInTransaction<Tx>(
+  delivery: Delivery<Tx>,
+  state: DeliveryState,
+  result: Uint8Array,
+): Promise<DeliveryResult> {
+  const { delivery: options } = delivery.effect.settings;
   const finished = await untilFinished(delivery, result);
   if (finished.kind === "delivered") return delivered(delivery, state, finished.answered);
   if (finished.kind === "lost") return left(delivery);

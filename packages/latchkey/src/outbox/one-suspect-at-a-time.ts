@@ -18,9 +18,9 @@ export async function oneAtATime<Tx>(
 }
 
 async function waitForTurn<Tx>(delivery: Delivery<Tx>): Promise<DeliveryResult> {
-  const { all, row } = delivery;
+  const { all, before } = delivery;
   const afterMs = all.suspects.nextTurnMs();
-  const doubtful = row.doubtfulSince !== null;
+  const doubtful = before.doubtfulSince !== null;
   const errorCode = "waits-its-turn";
   const result = await end(
     delivery,

@@ -48,7 +48,7 @@ export class EffectClaims {
     const terms = { token, starting, lease_ms: leaseMs };
     const placed = this.#places.placed(wanted);
     const rows = await this.#claim(placed, terms);
-    const missing = this.#places.claimed(placed, rows.map(placeOf));
+    const missing = this.#places.claimed(placed, claimedPlaces(rows));
     if (missing.length === 0) return rows.map(effectOf);
     this.#places.reset();
     // Effects that are claimed already must reach the dispatcher; the missing ones come with the next claim.
@@ -96,26 +96,39 @@ function wantsList(wants: readonly PlacedWant[]): string {
   );
 }
 
-function placeOf(row: SqlRow): ClaimedPlace {
-  const effect = textOf(row, "effect");
-  const availableAt = momentOf(row, "available_at");
-  if (!booleanOf(row, "ordered")) return { effect, aggregate: null, availableAt };
-  return {
-    effect,
-    aggregate: { tenant: textOf(row, "tenant"), aggregate: textOf(row, "aggregate") },
-    availableAt,
-  };
+/** By effect. */
+function claimedPlaces(rows: readonly SqlRow[]): ReadonlyMap<string, ClaimedPlaces> {
+  const places = new Map<string, ClaimedPlaces>();
+  let known = { hex: "", ms: 0 };
+  for (const row of rows) {
+    const effect = textOf(row, "effect");
+    const place = places.get(effect) ?? { count: 0, aggregates: [], latestMs: null };
+    places.set(effect, place);
+    place.count += 1;
+    if (booleanOf(row, "ordered")) {
+      place.aggregates.push({ tenant: textOf(row, "tenant"), aggregate: textOf(row, "aggregate") });
+      continue;
+    }
+    // Most of a page became due in the same few milliseconds.
+    const hex = textOf(row, "available_at");
+    if (hex !== known.hex) known = { hex, ms: momentOf(row, "available_at") };
+    place.latestMs = Math.max(place.latestMs ?? known.ms, known.ms);
+  }
+  return places;
 }
 
 const startOverEveryMs = 1_000;
 
-/** A row that was claimed. */
-interface ClaimedPlace {
-  readonly effect: string;
-  /** Null if the effect is not ordered. */
-  readonly aggregate: AggregateName | null;
-  readonly availableAt: number;
+/** What was claimed of one effect. */
+interface ClaimedPlaces {
+  count: number;
+  /** Of those in order. */
+  readonly aggregates: AggregateName[];
+  /** When the last of the others became due; null if there is none. */
+  latestMs: number | null;
 }
+
+const noPlaces: ClaimedPlaces = { count: 0, aggregates: [], latestMs: null };
 
 interface AggregateName {
   readonly tenant: string;
@@ -171,25 +184,26 @@ class ClaimPlaces {
   }
 
   /** Notes the claimed rows, and returns what is still wanted from the front. */
-  claimed(wants: readonly PlacedWant[], rows: readonly ClaimedPlace[]): readonly EffectWant[] {
+  claimed(
+    wants: readonly PlacedWant[],
+    places: ReadonlyMap<string, ClaimedPlaces>,
+  ): readonly EffectWant[] {
     return wants.flatMap(({ effect, limit, starts = false, fromMs, after }) => {
-      const own = rows.filter((row) => row.effect === effect);
-      const missing = limit - own.length;
+      const own = places.get(effect) ?? noPlaces;
+      const missing = limit - own.count;
       this.#move(effect, own, missing > 0);
       const wasAll = fromMs === null && after === null;
       return wasAll || missing <= 0 ? [] : [{ effect, limit: missing, starts }];
     });
   }
 
-  #move(effect: string, rows: readonly ClaimedPlace[], atEnd: boolean): void {
-    const aggregates = rows.flatMap(({ aggregate }) => aggregate ?? []).toSorted(byBytes);
-    const last = atEnd ? undefined : aggregates.at(-1);
+  #move(effect: string, { aggregates, latestMs }: ClaimedPlaces, atEnd: boolean): void {
+    const last = atEnd ? undefined : aggregates.toSorted(byBytes).at(-1);
     if (last === undefined) this.#aggregates.delete(effect);
     else this.#aggregates.set(effect, last);
     const place = this.#places.get(effect);
-    const times = rows.flatMap(({ aggregate, availableAt }) => (aggregate === null ? [availableAt] : []));
-    if (place === undefined || times.length === 0) return;
-    this.#places.set(effect, { ...place, fromMs: Math.max(...times) });
+    if (place === undefined || latestMs === null) return;
+    this.#places.set(effect, { ...place, fromMs: latestMs });
   }
 }
 

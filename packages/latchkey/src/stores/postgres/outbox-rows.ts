@@ -53,8 +53,8 @@ function claimRow({ id, fence }: EffectClaim) {
   return { id, attempt: fence.attempt, token: fence.token };
 }
 
-/** The text of an array whose items need no quotes. */
-function arrayOf(items: readonly (string | number | null)[]): string {
+/** The text of an array of digits, some of which may be empty or null. */
+function arrayOf(items: readonly (string | null)[]): string {
   return `{${items.map((item) => (item === "" ? '""' : (item ?? "null"))).join()}}`;
 }
 
@@ -79,11 +79,11 @@ export function deliveryLists(ends: readonly Delivered[]) {
     keeps.push(keepMs);
   }
   return {
-    ids: arrayOf(ids),
-    attempts: arrayOf(attempts),
-    tokens: arrayOf(tokens),
+    ids: `{${ids.join()}}`,
+    attempts: `{${attempts.join()}}`,
+    tokens: `{${tokens.join()}}`,
     results: arrayOf(results),
-    keeps_ms: arrayOf(keeps),
+    keeps_ms: `{${keeps.join()}}`,
   };
 }
 

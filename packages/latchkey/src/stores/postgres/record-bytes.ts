@@ -102,7 +102,15 @@ export class RecordBytes {
 const serverEpochMs = 946_684_800_000;
 
 /** A point in time, in milliseconds since the Unix epoch, rounded down. */
-export function momentOfBytes(bytes: Buffer): number {
-  const microseconds = bytes.readInt32BE(0) * 2 ** 32 + bytes.readUInt32BE(4);
-  return serverEpochMs + Math.floor(microseconds / 1_000);
+function momentOfBytes(bytes: Buffer): number {
+  return momentOf(bytes.readInt32BE(0), bytes.readUInt32BE(4));
+}
+
+/** The same eight bytes as 16 digits. */
+export function momentOfHex(hex: string): number {
+  return momentOf(Number.parseInt(hex.slice(0, 8), 16) | 0, Number.parseInt(hex.slice(8), 16));
+}
+
+function momentOf(high: number, low: number): number {
+  return serverEpochMs + Math.floor((high * 2 ** 32 + low) / 1_000);
 }

@@ -10,7 +10,7 @@ import type {
 import { StoreError } from "../../errors.ts";
 import type { SqlRow } from "../../sql/transaction.ts";
 import type { NewLife, Reading } from "../life.ts";
-import { momentOfBytes, RecordBytes } from "./record-bytes.ts";
+import { momentOfHex, RecordBytes } from "./record-bytes.ts";
 
 export function numberOf(row: SqlRow, column: string): number {
   const value = row[column];
@@ -24,7 +24,7 @@ const exactTime = /^[0-9a-f]{16}$/;
 export function momentOf(row: SqlRow, column: string): number {
   const hex = textOf(row, column);
   if (!exactTime.test(hex)) throw unexpected(column, hex);
-  return momentOfBytes(Buffer.from(hex, "hex"));
+  return momentOfHex(hex);
 }
 
 export function nullableMoment(row: SqlRow, column: string): number | null {
