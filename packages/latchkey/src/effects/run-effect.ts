@@ -125,7 +125,10 @@ function callOf(key: string): { readonly given: EffectCall; readonly giveUp: (re
 type Execute = (input: unknown, call: EffectCall) => Promise<unknown>;
 
 /** What it throws at once is a rejection, and a thenable a promise. */
-function startNow<T, A extends readonly unknown[]>(act: (...given: A) => Promise<T>, ...given: A): Promise<T> {
+function startNow<T, A extends readonly unknown[]>(
+  act: (...given: A) => Promise<T>,
+  ...given: A
+): Promise<T> {
   try {
     const acting = act(...given);
     return acting instanceof Promise ? acting : Promise.resolve(acting);

@@ -184,10 +184,7 @@ class ClaimPlaces {
   }
 
   /** Notes the claimed rows, and returns what is still wanted from the front. */
-  claimed(
-    wants: readonly PlacedWant[],
-    places: ReadonlyMap<string, ClaimedPlaces>,
-  ): readonly EffectWant[] {
+  claimed(wants: readonly PlacedWant[], places: ReadonlyMap<string, ClaimedPlaces>): readonly EffectWant[] {
     return wants.flatMap(({ effect, limit, starts = false, fromMs, after }) => {
       const own = places.get(effect) ?? noPlaces;
       const missing = limit - own.count;
