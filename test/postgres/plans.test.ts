@@ -153,6 +153,9 @@ const guardedState: Readonly<Record<string, string>> = {
   answer_by_effect: "retryable",
   deliver_effects: "{}",
   remove_effects: "{}",
+  look_batch: "{}",
+  complete_batch: "{}",
+  complete_batch_traced: "{}",
 };
 
 const tables = ["records", "leases", "steps", "audit", "outbox", "messages", "early", "facts"];

@@ -30,7 +30,9 @@ function batchOf(context: CaseContext): Batch | null {
   const { support, business } = transactional(context);
   const { runBatch } = support;
   if (runBatch === undefined) return null;
-  const keys = [newKey(), newKey(), newKey()];
+  const last = newKey();
+  // Keys may travel in a list, with characters that mean something there.
+  const keys = [newKey(), newKey(), { ...last, key: `${last.key} "{\\,}" null` }];
   const rows = keys.map(newRow);
   const { isolation, idleLimitMs } = requestFor(newKey());
   return {

@@ -1,4 +1,4 @@
-/** Statements of a batch: they lock its keys and look all of them up. Lists are JSON texts. */
+/** Statements of a batch: they lock its keys and look all of them up. Its locks are a JSON text. */
 import { sql } from "./sql/texts.ts";
 import type { SqlNames } from "./sql-parts.ts";
 import { statement } from "./statement.ts";

@@ -17,6 +17,7 @@ import type {
   TransactionPart,
   TransactionSupport,
 } from "../transactions.ts";
+import { arrayText } from "./array-text.ts";
 import type { batchStatements } from "./batch-statements.ts";
 import { lookOf } from "./confirm.ts";
 import { hexOf } from "./outbox-rows.ts";
@@ -51,7 +52,7 @@ async function runBatch<Tx, T>(
   const locks = await Promise.all(keys.map((key) => settings.lockOf(key)));
   const opening = [
     batch.openBatch.bind({ locks: JSON.stringify(locks), limit_ms: timeoutText(idleLimitMs) }),
-    batch.lookBatch.bind({ keys: keysList(keys) }),
+    batch.lookBatch.bind(keyLists(keys)),
   ];
   let started = false;
   try {
@@ -82,12 +83,34 @@ function completing(
   began: string,
 ): SqlStatement {
   const isTraced = records.some(({ life }) => life.trace !== undefined);
-  const lives = JSON.stringify(records.map(rowOf));
-  return (isTraced ? completeBatchTraced : completeBatch).bind({ lives, began });
+  return (isTraced ? completeBatchTraced : completeBatch).bind({ ...recordLists(records), began });
+}
+
+/** A list for each column. */
+function recordLists(records: readonly BatchedRecord[]) {
+  const rows = records.map(rowOf);
+  const list = (column: keyof ReturnType<typeof rowOf>) => arrayText(rows.map((row) => row[column]));
+  return {
+    tenants: list("tenant"),
+    scopes: list("scope"),
+    keys: list("key"),
+    ids: list("id"),
+    operations: list("operation"),
+    fingerprint_versions: list("fingerprint_version"),
+    fingerprints: list("fingerprint"),
+    principals: list("principal"),
+    attempts: list("attempt"),
+    tokens: list("token"),
+    summaries: list("summary"),
+    traces: list("trace"),
+    answers: list("answer"),
+    retentions_ms: list("retention_ms"),
+    forget_afters_ms: list("forget_after_ms"),
+  };
 }
 
 function rowOf({ life, answer, retention }: BatchedRecord) {
-  const { fingerprint, summary, ...values } = lifeValues(life);
+  const { fingerprint, summary, addressable: _addressable, input: _input, ...values } = lifeValues(life);
   return {
     ...values,
     ...retentionValues(retention),
@@ -97,8 +120,13 @@ function rowOf({ life, answer, retention }: BatchedRecord) {
   };
 }
 
-function keysList(keys: readonly RecordKey[]): string {
-  return JSON.stringify(keys.map((key, place) => ({ place, ...keyValues(key) })));
+function keyLists(keys: readonly RecordKey[]) {
+  const rows = keys.map(keyValues);
+  return {
+    tenants: arrayText(rows.map(({ tenant }) => tenant)),
+    scopes: arrayText(rows.map(({ scope }) => scope)),
+    keys: arrayText(rows.map(({ key }) => key)),
+  };
 }
 
 function admissionsOf(

@@ -1,6 +1,7 @@
 /** Turns rows of the outbox into effects, and arguments of the outbox into values; lists of rows are JSON texts. */
 import type { SqlRow } from "../../sql/transaction.ts";
 import type { DeliveryEnd, EffectClaim, EffectState, NewEffect, OutboxEffect } from "../outbox.ts";
+import { arrayText } from "./array-text.ts";
 import { booleanOf, bytesOf, momentOf, nullableMoment, nullableText, numberOf, textOf } from "./rows.ts";
 import { checkStorable } from "./values.ts";
 
@@ -53,11 +54,6 @@ function claimRow({ id, fence }: EffectClaim) {
   return { id, attempt: fence.attempt, token: fence.token };
 }
 
-/** The text of an array of digits, some of which may be empty or null. */
-function arrayOf(items: readonly (string | null)[]): string {
-  return `{${items.map((item) => (item === "" ? '""' : (item ?? "null"))).join()}}`;
-}
-
 type Delivered = Extract<DeliveryEnd, { readonly event: "deliver" }>;
 
 export function areDeliveries(ends: readonly DeliveryEnd[]): ends is readonly Delivered[] {
@@ -82,7 +78,7 @@ export function deliveryLists(ends: readonly Delivered[]) {
     ids: `{${ids.join()}}`,
     attempts: `{${attempts.join()}}`,
     tokens: `{${tokens.join()}}`,
-    results: arrayOf(results),
+    results: arrayText(results),
     keeps_ms: `{${keeps.join()}}`,
   };
 }

@@ -11,9 +11,12 @@ from (select case when pg_catalog.encode(pg_catalog.timestamptz_send(pg_catalog.
     :'began'::text then pg_catalog.clock_timestamp() else
     pg_catalog.to_timestamp(pg_catalog.sqrt(- pg_catalog.date_part('epoch', pg_catalog.now()))) end as at
     offset 0) t,
-  pg_catalog.json_to_recordset(:'lives'::text::json) x(tenant text, scope text, key text, id uuid, operation text,
-    fingerprint_version smallint, fingerprint text, principal text, attempt int, token uuid, summary text, trace text,
-    answer text, retention_ms float8, forget_after_ms float8)
+  unnest(:'tenants'::text::text[], :'scopes'::text::text[], :'keys'::text::text[], :'ids'::text::uuid[],
+    :'operations'::text::text[], :'fingerprint_versions'::text::smallint[], :'fingerprints'::text::text[],
+    :'principals'::text::text[], :'attempts'::text::int[], :'tokens'::text::uuid[], :'summaries'::text::text[],
+    :'answers'::text::text[], :'retentions_ms'::text::float8[], :'forget_afters_ms'::text::float8[])
+  x(tenant, scope, key, id, operation, fingerprint_version, fingerprint, principal, attempt, token, summary, answer,
+    retention_ms, forget_after_ms)
 returning id::text as id, pg_catalog.encode(pg_catalog.timestamptz_send(expires_at), 'hex') as expires_at,
   (select case when pg_catalog.current_setting('client_min_messages') not in ('notice', 'warning') then
     pg_catalog.set_config('client_min_messages', 'warning', true) end) as commit_messages/*[synced*/,

@@ -6,5 +6,5 @@ select pg_catalog.encode(pg_catalog.timestamptz_send(t.at), 'hex') as now, t.sta
     where r.tenant = k.tenant and r.scope = k.scope and r.key = k.key) as record
 from (select pg_catalog.clock_timestamp() as at, pg_catalog.pg_is_in_recovery() as standby,
     /*[synced*/pg_catalog.current_setting('synchronous_standby_names') <> ''/*|false]*/ as standbys offset 0) t,
-  pg_catalog.json_to_recordset(:'keys'::text::json) k(place int, tenant text, scope text, key text)
+  unnest(:'tenants'::text::text[], :'scopes'::text::text[], :'keys'::text::text[]) with ordinality k(tenant, scope, key, place)
 order by k.place;
