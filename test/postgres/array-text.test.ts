@@ -6,7 +6,25 @@ import { isStorable } from "../../packages/latchkey/src/stores/storable.ts";
 import { forEachPostgres } from "../support/shared-postgres.ts";
 import { migratedDatabase, openPool } from "./harness.ts";
 
-const odd = ["", " ", "null", "NULL", "{}", "a,b", '"', "\\", '\\"', "\\x00", "\n\t", "{", "}", "é", "𝄞", "'", "a b"];
+const odd = [
+  "",
+  " ",
+  "null",
+  "NULL",
+  "{}",
+  "a,b",
+  '"',
+  "\\",
+  '\\"',
+  "\\x00",
+  "\n\t",
+  "{",
+  "}",
+  "é",
+  "𝄞",
+  "'",
+  "a b",
+];
 
 forEachPostgres((version) => {
   test("the server reads every item as it was written", async () => {
