@@ -8,7 +8,13 @@ const worker = { effectDispatcher: { batchSize: 500 } };
 /** The number of effects per business transaction while jobs are added in bulk. */
 const perTransaction = 100;
 
-export async function openLatchkey(connectionString: string, notify: boolean): Promise<Queue> {
+interface Settings {
+  readonly notify: boolean;
+  /** Whether a delivered effect is kept for a day, as by default. Queues that remove ended jobs are compared with `false`. */
+  readonly keep: boolean;
+}
+
+export async function openLatchkey(connectionString: string, { notify, keep }: Settings): Promise<Queue> {
   const pool = new pg.Pool({ connectionString });
   const store = postgresStore({ pool, notify });
   const latchkey = createLatchkey({ store, onEvent: report });
@@ -16,6 +22,7 @@ export async function openLatchkey(connectionString: string, notify: boolean): P
   const effect = latchkey.effect<Job, null>("bench", {
     deduplication: "provider",
     dedupeWindowMs: 24 * 60 * 60 * 1000,
+    ...(keep ? {} : { delivery: { keepMs: 0 } }),
     execute: async (job) => {
       handle(job);
       return null;

@@ -5,8 +5,12 @@ export type QueueName = keyof typeof queues;
 
 /** Opened on a database of their own. */
 export const queues = {
-  latchkey: async (url: string) => (await import("./latchkey.ts")).openLatchkey(url, true),
-  "latchkey, polling": async (url: string) => (await import("./latchkey.ts")).openLatchkey(url, false),
+  latchkey: async (url: string) =>
+    (await import("./latchkey.ts")).openLatchkey(url, { notify: true, keep: true }),
+  "latchkey, `keepMs: 0`": async (url: string) =>
+    (await import("./latchkey.ts")).openLatchkey(url, { notify: true, keep: false }),
+  "latchkey, polling": async (url: string) =>
+    (await import("./latchkey.ts")).openLatchkey(url, { notify: false, keep: true }),
   "pg-boss": async (url: string) =>
     (await import("./pg-boss.ts")).openPgBoss(url, { notify: true, each: true }),
   "pg-boss, whole batches": async (url: string) =>

@@ -116,6 +116,18 @@ it("measures an outbox and a job queue, and how soon a request is answered", asy
   expect(page).toMatch(/\| \*\*latchkey\*\* \| \d+ \| 1\.0 × \|( \d+(\.\d)? \|){6}/);
 });
 
+it("measures other claims of effects, and shows which of them claim effects twice", async () => {
+  const { stdout } = await promisify(execFile)(process.execPath, [
+    "--conditions=latchkey-source",
+    join(import.meta.dirname, "../../bench/outbox-claims/main.ts"),
+    ...["--rounds", "1", "--backlog", "100", "--page", "50", "--only", "today;hot;page;narrow rows"],
+  ]);
+  const twice = Object.fromEntries(
+    [...stdout.matchAll(/^\| ([a-z ]+) \|.*\| (\d+) \|$/gmu)].map(([, name, count]) => [name, count]),
+  );
+  expect(twice).toEqual({ today: "0", hot: "0", page: "50", "narrow rows": "0" });
+});
+
 it("refuses options that it does not know", async () => {
   const refused = promisify(execFile)(process.execPath, [
     "--conditions=latchkey-source",
