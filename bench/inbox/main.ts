@@ -25,13 +25,14 @@ const insert = "insert into shipments (order_id) values ($1)";
 const limitMs = 120_000;
 const batchSize = 50;
 const batchPrefetch = 4 * batchSize;
-const kinds = ["bare", "by hand", "inbox", "bare, more", "batch"] as const;
+const kinds = ["bare", "by hand", "inbox", "optimistic", "bare, more", "batch"] as const;
 type Kind = (typeof kinds)[number];
 /** What each does, and its number of round trips to Postgres. */
 const about: Record<Kind, string> = {
   bare: "bare: one autocommitted insert for each message | 1",
   "by hand": "by hand: BEGIN, the id into a table of its own, the insert, COMMIT | 4",
   inbox: "**inbox** | 3",
+  optimistic: '**inbox, `admission: "optimistic"`** | 2',
   "bare, more": `bare, prefetch ${batchPrefetch} | 1`,
   batch: `**inbox, \`batchSize: ${batchSize}\`**, prefetch ${batchPrefetch} | 1, and 2 for each batch`,
 };
@@ -53,7 +54,14 @@ async function run(): Promise<void> {
   await migratePostgres(pool);
   await pool.query("create table shipments (order_id integer); create table seen (id text primary key)");
   const connection = new Connection({ url: broker.url });
-  const turns: Record<Kind, Turn[]> = { bare: [], "by hand": [], inbox: [], "bare, more": [], batch: [] };
+  const turns: Record<Kind, Turn[]> = {
+    bare: [],
+    "by hand": [],
+    inbox: [],
+    optimistic: [],
+    "bare, more": [],
+    batch: [],
+  };
   const where = { pool, connection, postmaster: postgres.pid };
   for (let round = 1; round <= rounds; round += 1) {
     for (const kind of round % 2 === 0 ? kinds.toReversed() : kinds) {
@@ -105,7 +113,7 @@ async function workOff(kind: Kind, where: Where, messages: number): Promise<Turn
   await pool.query("truncate shipments, seen, latchkey.records");
   const [beginMs, cpu, database] = [performance.now(), process.cpuUsage(), databaseCpuMicros(postmaster)];
   const stop =
-    kind === "inbox" || kind === "batch"
+    kind === "inbox" || kind === "optimistic" || kind === "batch"
       ? consumeInbox(kind, pool, connection, queue)
       : consumePlain(kind, pool, connection, queue);
   const count = async () => (await pool.query("select count(*)::int as n from shipments")).rows[0]?.n;
@@ -179,7 +187,8 @@ function consumeInbox(kind: Kind, pool: pg.Pool, connection: Connection, queue: 
     tenant: "bench",
     ...(kind === "batch" ? { batchSize, prefetch: batchPrefetch } : { prefetch }),
   };
-  const operation = latchkey.operation("shipments.create");
+  const admission = kind === "optimistic" ? "optimistic" : "pessimistic";
+  const operation = latchkey.operation("shipments.create", { admission });
   const consumer = rabbitmqConsumer(
     latchkey,
     operation,
@@ -188,7 +197,10 @@ function consumeInbox(kind: Kind, pool: pg.Pool, connection: Connection, queue: 
       await tx.query(insert, [input.order]);
     },
   );
-  return () => consumer.stop();
+  return async () => {
+    await consumer.stop();
+    await latchkey.close();
+  };
 }
 
 function readOrder({ body }: { readonly body: Uint8Array }): { readonly order: number } {

@@ -57,8 +57,8 @@ export const batchBugs: readonly Bug[] = [
     changes: [
       {
         file: "stores/postgres/batches.ts",
-        find: "const lives = JSON.stringify(records.map(rowOf));",
-        replace: "const lives = JSON.stringify(records.slice(-1).map(rowOf));",
+        find: "const rows = records.map(rowOf);",
+        replace: "const rows = records.slice(-1).map(rowOf);",
       },
     ],
     tiers: ["P4"],
@@ -111,15 +111,15 @@ export const batchBugs: readonly Bug[] = [
     changes: [
       {
         file: "execution/transaction/batches.ts",
-        find: "const fits = taken.length < this.#size && !keys.has(text);",
-        replace: "const fits = taken.length < this.#size;",
+        find: "if (keys.has(text)) {",
+        replace: "if (false) {",
       },
       {
         // Otherwise the second record of the key would undo both.
         file: "stores/postgres/batches.ts",
-        find: "const lives = JSON.stringify(records.map(rowOf));",
+        find: "const rows = records.map(rowOf);",
         replace:
-          "const lives = JSON.stringify([...new Map(records.map((record) => [record.life.key, rowOf(record)])).values()]);",
+          "const rows = [...new Map(records.map((record) => [record.life.key, rowOf(record)])).values()];",
       },
     ],
     tiers: ["P4"],

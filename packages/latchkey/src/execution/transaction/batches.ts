@@ -82,14 +82,20 @@ export class TransactionBatches<Tx> {
     const taken: BatchMember<Tx>[] = [];
     const left: BatchMember<Tx>[] = [];
     const keys = new Set<string>();
+    let looked = 0;
     for (const member of this.#waiting) {
+      if (taken.length === this.#size) break;
+      looked += 1;
       const { tenant, scope, key } = member.job.submission.key;
       const text = JSON.stringify([tenant, scope, key]);
-      const fits = taken.length < this.#size && !keys.has(text);
-      if (fits) keys.add(text);
-      (fits ? taken : left).push(member);
+      if (keys.has(text)) {
+        left.push(member);
+      } else {
+        keys.add(text);
+        taken.push(member);
+      }
     }
-    this.#waiting = left;
+    this.#waiting = [...left, ...this.#waiting.slice(looked)];
     return taken;
   }
 }
