@@ -127,10 +127,11 @@ async function workOff(kind: Kind, where: Where, messages: number): Promise<Turn
 }
 
 function resultOf(kind: Kind, turns: Record<Kind, readonly Turn[]>) {
-  const of = (field: keyof Turn, which = kind) => median(turns[which].map((turn) => turn[field]));
+  const of = (field: keyof Turn) => median(turns[kind].map((turn) => turn[field]));
   return {
     messagesPerSecond: of("rate"),
-    relative: of("rate") / of("rate", "bare"),
+    // In the same round, because other work on the machine changes from one round to the next.
+    relative: median(turns[kind].map(({ rate }, round) => rate / (turns.bare[round]?.rate ?? Number.NaN))),
     consumerMicros: of("consumerMicros"),
     databaseMicros: of("databaseMicros"),
   };
