@@ -146,6 +146,29 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
     await store.close();
   });
 
+  test("completions that are sent as one statement are confirmed together", async () => {
+    const store = openStore();
+    const lives = Array.from({ length: 4 }, () => newLife(newKey()));
+    for (const life of lives) await store.create(life, null, terms);
+    replication.stall();
+    const ends = lives.map((life) =>
+      store.end(life, life.id, life.fence, { event: "complete", answer, retention, errorCode: null }),
+    );
+    let told = 0;
+    for (const end of ends) {
+      const tell = () => {
+        told += 1;
+      };
+      void end.then(tell, tell);
+    }
+    await cancelSyncWait();
+    await untilConfirming();
+    expect(told).toBe(0);
+    await replication.pass();
+    expect((await Promise.all(ends)).includes(null)).toBe(false);
+    await store.close();
+  });
+
   test("and is in doubt when that cannot be confirmed either", async () => {
     const store = openStore();
     const life = newLife(newKey());

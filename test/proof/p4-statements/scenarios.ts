@@ -3,6 +3,7 @@ import type { Scenario } from "./scenario.ts";
 import * as attempts from "./scenarios/attempts.ts";
 import * as batches from "./scenarios/batches.ts";
 import * as deferred from "./scenarios/deferred.ts";
+import * as gatheredLeases from "./scenarios/gathered-leases.ts";
 import * as leases from "./scenarios/leases.ts";
 import * as lookUps from "./scenarios/look-ups.ts";
 import * as outbox from "./scenarios/outbox.ts";
@@ -24,6 +25,7 @@ export const scenarios: readonly Scenario[] = [
   batches,
   strangers,
   lookUps,
+  gatheredLeases,
 ].flatMap((module): readonly Scenario[] => Object.values(module));
 
 export function scenarioNamed(name: string): Scenario {

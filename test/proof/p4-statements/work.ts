@@ -47,10 +47,12 @@ export const wholes: readonly Whole[] = [
       "ordered-effects",
       "dead-effect",
       "gathered-look-ups",
+      "gathered-reservations",
+      "gathered-ends",
     ],
     none,
   ),
-  ...wholesOf(["late-commit", "ordered-effects"], faultKinds),
+  ...wholesOf(["late-commit", "ordered-effects", "gathered-alone"], faultKinds),
   { scenario: "batch-late-commit", isolation: "read committed", faults: faultKinds },
 ];
 
@@ -62,6 +64,9 @@ export const smallWholes: readonly Whole[] = [
   { scenario: "late-commit", isolation: "read committed", faults: faultKinds },
   { scenario: "batch-late-commit", isolation: "read committed", faults: faultKinds },
   { scenario: "gathered-look-ups", isolation: "read committed", faults: none },
+  { scenario: "gathered-reservations", isolation: "read committed", faults: none },
+  { scenario: "gathered-ends", isolation: "read committed", faults: none },
+  { scenario: "gathered-alone", isolation: "read committed", faults: faultKinds },
 ];
 
 export interface WholeProgress {

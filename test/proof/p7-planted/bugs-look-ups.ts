@@ -30,22 +30,28 @@ export const lookUpBugs: readonly Bug[] = [
     name: "gathered: a look-up joins a statement that has been sent and looks for its key",
     recreates: null,
     changes: [
-      { file, find: "  #running = 0;", replace: "  #running = 0;\n  #sent: readonly WaitingRead[] = [];" },
       {
         file,
-        find: "    this.#running += 1;",
-        replace: "    this.#running += 1;\n    this.#sent = batch;",
-      },
-      {
-        file,
-        find: "    cancel();",
-        replace: "    cancel();\n    if (this.#sent === batch) this.#sent = [];",
-      },
-      {
-        file,
-        find: "    const result = Promise.withResolvers<readonly SqlRow[]>();",
+        find: "  readonly #gathering: Gathering<readonly SqlRow[], WaitingRead>;",
         replace:
-          "    const same = this.#sent.find(({ key: one }) => one.tenant === key.tenant && one.scope === key.scope && one.key === key.key);\n    if (same !== undefined) return same.result.promise;\n    const result = Promise.withResolvers<readonly SqlRow[]>();",
+          "  readonly #gathering: Gathering<readonly SqlRow[], WaitingRead>;\n  #sent: readonly WaitingRead[] = [];",
+      },
+      {
+        file,
+        find: "    const [first] = batch;",
+        replace: "    this.#sent = batch;\n    const [first] = batch;",
+      },
+      {
+        file,
+        find: "(batch: readonly WaitingRead[]) => this.#send(batch);",
+        replace:
+          "(batch: readonly WaitingRead[]) => this.#send(batch).finally(() => {\n      if (this.#sent === batch) this.#sent = [];\n    });",
+      },
+      {
+        file,
+        find: "    return this.#gathering.add(",
+        replace:
+          "    const same = this.#sent.find(({ key: one }) => one.tenant === key.tenant && one.scope === key.scope && one.key === key.key);\n    if (same !== undefined) return same.result.promise;\n    return this.#gathering.add(",
       },
     ],
     tiers: ["P4"],

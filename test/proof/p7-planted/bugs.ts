@@ -2,6 +2,7 @@ import type { Bug } from "./bug.ts";
 import { batchBugs } from "./bugs-batches.ts";
 import { callBugs } from "./bugs-calls.ts";
 import { engineBugs } from "./bugs-engine.ts";
+import { gatheredLeaseBugs } from "./bugs-gathered-leases.ts";
 import { lookUpBugs } from "./bugs-look-ups.ts";
 import { outboxBugs } from "./bugs-outbox.ts";
 import { postgresBugs } from "./bugs-postgres.ts";
@@ -14,4 +15,5 @@ export const bugs: readonly Bug[] = [
   ...postgresBugs,
   ...batchBugs,
   ...lookUpBugs,
+  ...gatheredLeaseBugs,
 ];

@@ -1,9 +1,4 @@
-/**
- * Look-ups that are sent as one statement. A look-up is sent at once while fewer than `runningMax` statements are under way. Those that
- * come in the meantime are sent as one statement when one of them returns. No look-up joins a statement that has been sent, so
- * that each caller gets what the database held after the call began.
- */
-import { AsyncResource } from "node:async_hooks";
+/** Look-ups that are sent as one statement. Each caller gets what the database held after the call began. */
 import type { RecordKey } from "../../engine/record.ts";
 import { StoreError } from "../../errors.ts";
 import type { Clock } from "../../ports.ts";
@@ -11,29 +6,18 @@ import { PipelineTimeout } from "../../sql/pg/pipeline.ts";
 import { sqlStateOf } from "../../sql/sql-state.ts";
 import type { SqlRow, SqlStatement } from "../../sql/transaction.ts";
 import type { PostgresExecutor } from "./executor.ts";
+import { type GatheredCall, Gathering, gatheredCall, patienceMs } from "./gathering.ts";
 import type { StatementTemplate } from "./template.ts";
 
-/**
- * With fewer, look-ups wait for each other even where only a few are made at once; with more, batches are smaller.
- * docs/performance.md compares 1, 2, 4 and 8.
- */
-const runningMax = 4;
-
-/** Bounds what one reply holds, together with the size up to which `read-many.sql` returns records. */
-const keysMax = 100;
-
-/** A statement that takes longer, for example on a dead connection, no longer keeps others waiting. */
-const patienceMs = 20;
+/** With fewer, look-ups wait for each other even where only a few are made at once; with more, batches are smaller. */
+const sentMax = 4;
 
 /** The server's limit for a lock: a second try would wait for it as long again. */
 const lockTimeout = "55P03";
 
-interface WaitingRead {
+interface WaitingRead extends GatheredCall<readonly SqlRow[]> {
   readonly key: RecordKey;
   readonly single: SqlStatement;
-  /** Carries its caller's asynchronous context. Otherwise it would be sent in that of a caller who has been answered. */
-  readonly caller: AsyncResource;
-  readonly result: PromiseWithResolvers<readonly SqlRow[]>;
 }
 
 export interface GatheredReadParts {
@@ -44,11 +28,13 @@ export interface GatheredReadParts {
 
 export class GatheredReads {
   readonly #parts: GatheredReadParts;
-  #waiting: WaitingRead[] = [];
-  #running = 0;
+  readonly #gathering: Gathering<readonly SqlRow[], WaitingRead>;
 
   constructor(parts: GatheredReadParts) {
     this.#parts = parts;
+    const { clock } = parts;
+    const send = (batch: readonly WaitingRead[]) => this.#send(batch);
+    this.#gathering = new Gathering({ clock, sentMax, patienceMs, inBursts: false, send });
   }
 
   /**
@@ -58,39 +44,7 @@ export class GatheredReads {
    * @throws {StoreError} as `PostgresExecutor.read`; callers whose look-ups have failed together get the same error
    */
   read(key: RecordKey, single: SqlStatement): Promise<readonly SqlRow[]> {
-    const result = Promise.withResolvers<readonly SqlRow[]>();
-    this.#waiting.push({ key, single, caller: new AsyncResource("LatchkeyRead"), result });
-    this.#sendWaiting();
-    return result.promise;
-  }
-
-  #sendWaiting(): void {
-    while (this.#running < runningMax && this.#waiting.length > 0) {
-      const batch = this.#waiting.splice(0, keysMax);
-      void batch[0]?.caller.runInAsyncScope(() => this.#run(batch));
-    }
-  }
-
-  async #run(batch: readonly WaitingRead[]): Promise<void> {
-    this.#running += 1;
-    let isCounted = true;
-    const next = () => {
-      if (!isCounted) return;
-      isCounted = false;
-      this.#running -= 1;
-      this.#sendWaiting();
-    };
-    try {
-      // The statement has a time limit of its own, which keeps the process alive.
-      const cancel = this.#parts.clock.startTimer(patienceMs, next, "background");
-      await this.#send(batch);
-      cancel();
-    } catch (error) {
-      // The clock is the application's, and may throw.
-      for (const { result } of batch) result.reject(error);
-    } finally {
-      next();
-    }
+    return this.#gathering.add({ ...gatheredCall("LatchkeyRead"), key, single });
   }
 
   /** Settles the look-ups of the batch. Never rejects. */

@@ -6,6 +6,7 @@ import { statement } from "./statement.ts";
 export function leaseStatements(names: SqlNames) {
   return {
     create: statement("create", sql.create, names),
+    createMany: statement("create_many", sql.createMany, names),
     createOver: statement("create_over", sql.createOver, names),
     accept: statement("accept", sql.accept, names),
     acceptOver: statement("accept_over", sql.acceptOver, names),
@@ -17,7 +18,9 @@ export function leaseStatements(names: SqlNames) {
     takeOverRetryable: statement("take_over_retryable", sql.takeOverRetryable, names),
     takeOverEnded: statement("take_over_ended", sql.takeOverEnded, names),
     renew: statement("renew", sql.renew, names),
+    renewMany: statement("renew_many", sql.renewMany, names),
     finish: statement("finish", sql.finish, names),
+    finishMany: statement("finish_many", sql.finishMany, names),
     park: statement("park", sql.park, names),
     release: statement("release", sql.release, names),
     giveUp: statement("give_up", sql.giveUp, names),

@@ -187,3 +187,9 @@ export function begunLife(life: NewLife, row: SqlRow) {
   const begun = { tenant, scope, key, id, operation, fingerprint, principal, fence, createdAt };
   return trace === undefined ? begun : { ...begun, trace };
 }
+
+/** A resumed life has the trace with which it began. */
+export function tracedAs({ trace: _, ...life }: NewLife, row: SqlRow): NewLife {
+  const trace = nullableText(row, "trace");
+  return trace === null ? life : { ...life, trace };
+}
