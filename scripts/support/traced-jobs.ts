@@ -12,8 +12,8 @@ import { until } from "../../test/support/until.ts";
 /** The most files and functions that a job may enter: a little more than it does. Decision 041 says what a higher limit needs. */
 export const limits = {
   first: { files: 72, functions: 440 },
-  replay: { files: 56, functions: 255 },
-  lease: { files: 73, functions: 411 },
+  replay: { files: 57, functions: 262 },
+  lease: { files: 77, functions: 430 },
   delivery: { files: 40, functions: 215 },
 } as const;
 

@@ -124,7 +124,7 @@ forEachPostgres((version) => {
     });
   });
 
-  test("of one key have one winner, which is told so, and the others are told nothing of it", async () => {
+  test("of one key have one winner, and the others get null", async () => {
     await withStore(async (store) => {
       const keys = [newKey(), newKey(), newKey()];
       const rivals = Array.from({ length: 36 }, (_, place) => newLife(keys[place % 3] ?? newKey()));
@@ -142,7 +142,7 @@ forEachPostgres((version) => {
     });
   });
 
-  test("end an attempt under its own fence: who has lost it is told so, and its neighbours are not", async () => {
+  test("end an attempt under its own fence: an owner that has lost it gets null, and its neighbours end", async () => {
     await withStore(async (store, pool) => {
       const some = lives(12);
       await create(store, some);

@@ -154,16 +154,16 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
     const ends = lives.map((life) =>
       store.end(life, life.id, life.fence, { event: "complete", answer, retention, errorCode: null }),
     );
-    let told = 0;
+    let settledCount = 0;
     for (const end of ends) {
-      const tell = () => {
-        told += 1;
+      const count = () => {
+        settledCount += 1;
       };
-      void end.then(tell, tell);
+      void end.then(count, count);
     }
     await cancelSyncWait();
     await untilConfirming();
-    expect(told).toBe(0);
+    expect(settledCount).toBe(0);
     await replication.pass();
     expect((await Promise.all(ends)).includes(null)).toBe(false);
     await store.close();

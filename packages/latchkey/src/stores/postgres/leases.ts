@@ -41,44 +41,19 @@ type LeaseMethods = Pick<Store, "create" | "accept" | "takeOver" | "renew" | "en
 export function postgresLeases(parts: LeaseParts): LeaseMethods {
   const { executor, statements, settings } = parts;
   const { heartbeats } = executor;
-  const gathered = gatheredLeases(parts);
-
+  const { creates, finishes, renewals } = gatheredLeases(parts);
   /** The row, or null if the guard did not hold. */
   const write = async (statement: SqlStatement) => (await executor.write(statement))[0] ?? null;
 
-  /** Reserves the heartbeat's connection before the attempt begins, and releases it if there is no attempt after all. */
-  const begin = async (token: string, leaseMs: number, send: () => Promise<SqlRow | null>) => {
-    await settings.suits();
-    await heartbeats.hold(token, leaseMs);
-    const row = await send().catch((error: unknown) => {
-      heartbeats.drop(token);
-      throw error;
-    });
-    if (row === null) heartbeats.drop(token);
-    return row;
-  };
-
-  const writeEnd = (owner: ReturnType<typeof ownerOfValues>, end: AttemptEnd) => {
-    switch (end.event) {
-      case "complete":
-      case "fail":
-        return gathered.finishes.write({ ...owner, ...finishedValues(end) });
-      case "release":
-        return write(statements.release.bind(owner));
-      case "retry_later":
-      case "doubt":
-        return write(statements.park.bind({ ...owner, ...parkedValues(end) }));
-      default:
-        return end satisfies never;
-    }
-  };
+  const begin = beginning(parts);
+  const writeEnd = ending(statements, finishes, write);
 
   return {
     async create(life, replaces, terms) {
       const values = { ...lifeValues(life), ...leaseValues(terms) };
       const row = await begin(life.fence.token, terms.leaseMs, () =>
         replaces === null
-          ? gathered.creates.write(values)
+          ? creates.write(values)
           : write(createOverOf(statements, life).bind({ ...values, ...guardValues(replaces) })),
       );
       return row === null ? null : runningLife(begunLife(life, row), row);
@@ -116,7 +91,7 @@ export function postgresLeases(parts: LeaseParts): LeaseMethods {
 
     async renew(key, id, fence, leaseMs) {
       const values = { ...keyValues(key), ...ownerValues(id, fence), lease_ms: leaseMs };
-      const row = await gathered.renewals.write(values);
+      const row = await renewals.write(values);
       if (row === null) heartbeats.drop(fence.token);
       else await heartbeats.hold(fence.token, leaseMs);
       return row !== null;
@@ -134,6 +109,40 @@ export function postgresLeases(parts: LeaseParts): LeaseMethods {
       const values = { ...keyValues(key), ...guardValues(guard), ...reason };
       return (await write(statements.giveUp.bind(values))) !== null;
     },
+  };
+}
+
+/** Reserves the heartbeat's connection before the attempt begins, and releases it if there is no attempt after all. */
+function beginning({ settings, executor: { heartbeats } }: LeaseParts) {
+  return async (token: string, leaseMs: number, send: () => Promise<SqlRow | null>) => {
+    await settings.suits();
+    await heartbeats.hold(token, leaseMs);
+    const row = await send().catch((error: unknown) => {
+      heartbeats.drop(token);
+      throw error;
+    });
+    if (row === null) heartbeats.drop(token);
+    return row;
+  };
+}
+
+type Owned = ReturnType<typeof ownerOfValues>;
+type Write = (statement: SqlStatement) => Promise<SqlRow | null>;
+
+function ending(statements: LeaseStatements, finishes: GatheredWrites, write: Write) {
+  return (owner: Owned, end: AttemptEnd) => {
+    switch (end.event) {
+      case "complete":
+      case "fail":
+        return finishes.write({ ...owner, ...finishedValues(end) });
+      case "release":
+        return write(statements.release.bind(owner));
+      case "retry_later":
+      case "doubt":
+        return write(statements.park.bind({ ...owner, ...parkedValues(end) }));
+      default:
+        return end satisfies never;
+    }
   };
 }
 
