@@ -7,7 +7,7 @@ import { AsyncResource } from "node:async_hooks";
 import type { CancelTimer, Clock } from "../../ports.ts";
 
 /** Bounds what one statement does, and what one reply holds. */
-export const callsMax = 100;
+const callsMax = 100;
 
 /** A statement that takes longer, for example on a dead connection, no longer keeps others waiting. */
 export const patienceMs = 20;
