@@ -53,7 +53,8 @@ export interface DeliveryOptions {
   readonly ordered?: boolean;
   /**
    * How long a delivered effect stays visible. Default 24 hours. With 0 its row is removed as it is delivered, which costs
-   * Postgres less; then nothing shows that it was delivered, and a ledger cannot be compared with it.
+   * Postgres less, or at the latest by the record-cleaner. Then nothing shows that it was delivered, and a ledger cannot be
+   * compared with it.
    */
   readonly keepMs?: number;
 }

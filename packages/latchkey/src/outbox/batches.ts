@@ -36,7 +36,13 @@ export function createBatches<Item extends { readonly id: string }>(
     busy = true;
     // Items added in the same turn of the event loop go together.
     await Promise.resolve();
-    while (queue.length > 0) await settleAll(queue.splice(0, itemsMax));
+    while (queue.length > 0) {
+      const batch = queue.splice(0, itemsMax);
+      // The clock is the application's, and may throw.
+      await settleAll(batch).catch((error: unknown) => {
+        for (const { reject } of batch) reject(error);
+      });
+    }
     busy = false;
   };
   const settleAll = async (batch: readonly Waiting<Item>[]): Promise<void> => {

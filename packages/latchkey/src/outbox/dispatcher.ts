@@ -186,6 +186,15 @@ export class Dispatcher<Tx> {
       this.#unwritten += 1;
       if (lane.hasBacklog) this.#look();
     };
+    const leave = () => {
+      if (isFree) this.#unwritten -= 1;
+      else this.#free(lane, place);
+      this.#ended();
+    };
+    const onFailure = (error: unknown): never => {
+      leave();
+      throw error;
+    };
     const delivery = deliver({
       all: this.#all,
       row,
@@ -196,16 +205,14 @@ export class Dispatcher<Tx> {
       onSend: () => place.rate?.begin(),
       onReturn,
     }).then((result) => {
-      if (isFree) this.#unwritten -= 1;
-      else this.#free(lane, place);
-      this.#ended();
+      leave();
       const goesOn = result === "reopened" || (row.ordered && result === "delivered");
       // For the next look, which also makes sure that effects that were given back are claimed again in time.
       const waits = result === "given_back" && isSuspect(before);
       if (goesOn || waits) this.#wake();
       else if (lane.hasBacklog) this.#look();
       return result;
-    });
+    }, onFailure);
     this.#underWay += 1;
     return delivery;
   }

@@ -24,6 +24,19 @@ const capabilities = {
   statusReads: "primary",
 } as const;
 
+/** What a role or a database may set without a change of what is stored; docs/database-settings.md has all that are tried. */
+const oddSettings = [
+  "array_nulls=off",
+  "bytea_output=escape",
+  "extra_float_digits=-15",
+  "DateStyle=SQL,DMY",
+  "IntervalStyle=sql_standard",
+  "TimeZone=Asia/Kathmandu",
+  "standard_conforming_strings=off",
+  "transform_null_equals=on",
+  "quote_all_identifiers=on",
+];
+
 forEachPostgres((_version, database) => {
   let prepared: Promise<void> | undefined;
   const prepare = async () => {
@@ -37,7 +50,7 @@ forEachPostgres((_version, database) => {
   // A pool without pipeline is met by `npm run test:all`.
   const modes = isThorough ? [false, true] : [true];
   for (const pipeline of modes) {
-    describe(`the store contract, pool with pipeline: ${pipeline}`, () => {
+    describe(`the store contract, pool with pipeline: ${pipeline}${pipeline ? ", odd settings" : ""}`, () => {
       let shared: pg.Pool | undefined;
       storeConformance<TestTx>({
         test: (name, body) => test(name, body),
@@ -46,11 +59,12 @@ forEachPostgres((_version, database) => {
         async factory() {
           prepared ??= prepare();
           await prepared;
-          shared ??= openPool(database.url, { max: 8, pipeline });
+          const options = oddSettings.map((setting) => `-c ${setting}`).join(" ");
+          shared ??= openPool(database.url, { max: 8, pipeline, ...(pipeline ? { options } : {}) });
           const pool = shared;
           await pool.query(emptyTables);
-          const options = { pool, timeFunction: "public.my_clock()" };
-          const [store, secondStore] = [postgresStore(options), postgresStore(options)];
+          const own = () => postgresStore({ pool, timeFunction: "public.my_clock()" });
+          const [store, secondStore] = [own(), own()];
           return {
             store,
             secondStore,

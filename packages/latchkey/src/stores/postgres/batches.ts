@@ -17,7 +17,7 @@ import type {
   TransactionPart,
   TransactionSupport,
 } from "../transactions.ts";
-import { arrayText } from "./array-text.ts";
+import { arrayText, optionalsText } from "./array-text.ts";
 import type { batchStatements } from "./batch-statements.ts";
 import { lookOf } from "./confirm.ts";
 import { hexOf } from "./outbox-rows.ts";
@@ -86,10 +86,14 @@ function completing(
   return (isTraced ? completeBatchTraced : completeBatch).bind({ ...recordLists(records), began });
 }
 
+type OptionalColumn = "principal" | "summary" | "trace";
+type RequiredColumn = Exclude<keyof ReturnType<typeof rowOf>, OptionalColumn>;
+
 /** A list for each column. */
 function recordLists(records: readonly BatchedRecord[]) {
   const rows = records.map(rowOf);
-  const list = (column: keyof ReturnType<typeof rowOf>) => arrayText(rows.map((row) => row[column]));
+  const list = (column: RequiredColumn) => arrayText(rows.map((row) => row[column]));
+  const optionals = (column: OptionalColumn) => optionalsText(rows.map((row) => row[column]));
   return {
     tenants: list("tenant"),
     scopes: list("scope"),
@@ -98,11 +102,11 @@ function recordLists(records: readonly BatchedRecord[]) {
     operations: list("operation"),
     fingerprint_versions: list("fingerprint_version"),
     fingerprints: list("fingerprint"),
-    principals: list("principal"),
+    principals: optionals("principal"),
     attempts: list("attempt"),
     tokens: list("token"),
-    summaries: list("summary"),
-    traces: list("trace"),
+    summaries: optionals("summary"),
+    traces: optionals("trace"),
     answers: list("answer"),
     retentions_ms: list("retention_ms"),
     forget_afters_ms: list("forget_after_ms"),

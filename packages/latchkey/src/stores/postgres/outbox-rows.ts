@@ -1,7 +1,7 @@
 /** Turns rows of the outbox into effects, and arguments of the outbox into values; lists of rows are JSON texts. */
 import type { SqlRow } from "../../sql/transaction.ts";
 import type { DeliveryEnd, EffectClaim, EffectState, NewEffect, OutboxEffect } from "../outbox.ts";
-import { arrayText } from "./array-text.ts";
+import { optionalsText } from "./array-text.ts";
 import { booleanOf, bytesOf, momentOf, nullableMoment, nullableText, numberOf, textOf } from "./rows.ts";
 import { checkStorable } from "./values.ts";
 
@@ -40,6 +40,8 @@ export function effectOf(row: SqlRow): OutboxEffect {
   return trace === null ? effect : { ...effect, trace };
 }
 
+export function hexOf(bytes: Uint8Array): string;
+export function hexOf(bytes: Uint8Array | null): string | null;
 export function hexOf(bytes: Uint8Array | null): string | null {
   return bytes === null
     ? null
@@ -78,7 +80,7 @@ export function deliveryLists(ends: readonly Delivered[]) {
     ids: `{${ids.join()}}`,
     attempts: `{${attempts.join()}}`,
     tokens: `{${tokens.join()}}`,
-    results: arrayText(results),
+    results: optionalsText(results),
     keeps_ms: `{${keeps.join()}}`,
   };
 }

@@ -1,10 +1,11 @@
--- As `complete-traced`, for many records.
+-- As `complete-traced`, for many records. What may be missing in a list is `-`, or has `=` before it.
 insert into latchkey.records (tenant, scope, key, created_at, id, operation, fingerprint_version, fingerprint,
     principal, attempt, token, summary, trace, state, answer, response_schema_version, finished_at,
     expires_at, forget_at)
 select x.tenant, x.scope, x.key, t.at, x.id, x.operation, x.fingerprint_version,
-  pg_catalog.decode(x.fingerprint, 'hex'), x.principal, x.attempt, x.token,
-  pg_catalog.decode(x.summary, 'hex'), x.trace, 'completed', pg_catalog.decode(x.answer, 'hex'), 1, t.at,
+  pg_catalog.decode(x.fingerprint, 'hex'), case when x.principal <> '-' then pg_catalog.substr(x.principal, 2) end,
+  x.attempt, x.token, pg_catalog.decode(case when x.summary <> '-' then pg_catalog.substr(x.summary, 2) end, 'hex'),
+  case when x.trace <> '-' then pg_catalog.substr(x.trace, 2) end, 'completed', pg_catalog.decode(x.answer, 'hex'), 1, t.at,
   t.at + x.retention_ms * interval '1 millisecond',
   t.at + x.forget_after_ms * interval '1 millisecond'
 from (select case when pg_catalog.encode(pg_catalog.timestamptz_send(pg_catalog.now()), 'hex') =

@@ -23,7 +23,7 @@ stamped as materialized (
   select f.tenant, f.scope, f.key, f.kind, f.id, f.count,
     (
       select pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object( 'at',
-          pg_catalog.floor(extract(epoch from t.at) * 1000 - x.ago_ms), 'what', x.what, 'because', x.because,
+          pg_catalog.floor(extract(epoch from t.at) * 1000 - x.ago_ms)::bigint, 'what', x.what, 'because', x.because,
           'trace_id', x.trace_id)
         order by x.n)
       from pg_catalog.jsonb_to_recordset(f.facts) x
