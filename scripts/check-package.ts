@@ -43,7 +43,7 @@ const consoleFolder = "packages/latchkey-console";
 const conformanceFolder = "packages/latchkey-conformance";
 const probeFolder = "packages/latchkey-probe";
 /** Of the library's tarball, in bytes. */
-const sizeMax = 410_000;
+const sizeMax = 415_000;
 const clientFolder = "packages/latchkey-client";
 /** What every tarball must contain in addition to what `exports` and `bin` name. */
 const neededFiles = ["LICENSE", "README.md", "package.json"];
