@@ -46,7 +46,7 @@ export interface Fault {
 }
 
 /** The clients' own are 10 s and more; this one leaves a busy machine the time for the second answer. */
-const shortMs = () => patient(3_000);
+const shortMs = () => patient(6_000);
 /** For an answer that waits until every other client has its own. */
 const longMs = () => patient(30_000);
 /** More than one read from a socket takes, and less than Latchkey's limit for a body. */
