@@ -55,7 +55,7 @@ export class Dispatcher<Tx> {
   readonly #all: Deliveries<Tx>;
   readonly #lanes = new Map<string, Lane>();
   #underWay = 0;
-  /** Present while somebody waits until nothing is under way. */
+  /** Resolves when no delivery is in flight; null if `settled` has not been called since. */
   #settled: PromiseWithResolvers<void> | null = null;
   /** How many of the deliveries in flight have returned and released their places. */
   #unwritten = 0;
