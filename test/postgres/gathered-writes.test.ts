@@ -214,6 +214,29 @@ forEachPostgres((version) => {
     });
   });
 
+  test("that the server would refuse one by one, too, fail together and are sent once", async () => {
+    const proxy = await startProxy({ to: { port: Number(new URL(url).port) } });
+    const readOnly = "-c default_transaction_read_only=on";
+    await withStore(
+      async (store) => {
+        await create(store, lives(1));
+        const some = lives(12);
+        const sent: ProxyMessage[] = [];
+        const stop = proxy.observe((message) => {
+          if (message.direction === "up") sent.push(message);
+        });
+        const results = begun(await create(store, some));
+        stop();
+        expect(results).toEqual(some.map(() => unavailable("rolled_back")));
+        expect(new Set(results).size).toBeLessThan(some.length);
+        const times = some.map(({ id }) => sent.filter(({ bytes: own }) => own.includes(id)).length);
+        expect(times).toEqual(some.map(() => 1));
+      },
+      { at: `${proxy.url(url)}?options=${encodeURIComponent(readOnly)}` },
+    );
+    await proxy.close();
+  });
+
   test("wait for a lock alone", async () => {
     await withStore(async (store, pool) => {
       const some = lives(12);

@@ -126,7 +126,7 @@ describe("what is sent", () => {
     }
     sent[0]?.answer([]);
     await settled();
-    sent[1]?.fail(refused("40P01"));
+    sent[1]?.fail(refused("22021"));
     await settled();
     expect(sent.map(({ context }) => context)).toEqual(["first", "a", "a", "b"].map((id) => `request ${id}`));
   });
@@ -164,8 +164,8 @@ describe("what the callers get", () => {
     );
   });
 
-  test.each(["40P01", "55P03", "57014", "XX001"])(
-    "of a batch that the server refused (%s): each the result of its own statement",
+  test.each(["22021", "23514", "P0001", "XX001", "55P03", "57014"])(
+    "of a batch that one row may have failed or delayed (%s): each the result of its own statement",
     async (code) => {
       const { sent, batchOf } = setUp();
       const { all, batch } = await batchOf("a", "b", "c");
@@ -188,6 +188,11 @@ describe("what the callers get", () => {
 
   test.each([
     ["in doubt", inDoubt],
+    ["on a standby", refused("25006")],
+    ["without a privilege", refused("42501")],
+    ["on a full disk", refused("53100")],
+    ["after the executor's own tries", refused("40P01")],
+    ["after them, above READ COMMITTED,", refused("40001")],
     ["without a connection", new StoreError("not_sent", {})],
     ["without the tables", new LatchkeyError("schema-invalid")],
     ["for a reason nobody knows", new Error("what?")],

@@ -30,8 +30,8 @@ export const gatheredLeaseBugs: readonly Bug[] = [
     changes: [
       {
         file,
-        find: 'return error instanceof StoreError && error.certainty === "rolled_back";',
-        replace: 'return error instanceof StoreError && error.certainty !== "not_sent";',
+        find: 'if (!(error instanceof StoreError) || error.certainty !== "rolled_back") return false;',
+        replace: 'if (error instanceof StoreError && error.certainty === "in_doubt") return true;',
       },
     ],
     tiers: ["P4"],

@@ -1,12 +1,14 @@
 /**
- * Writes of one kind that are sent as one statement. Each of them has its own guard, and the rows say whose guards held. A
- * statement that certainly did nothing is repeated as one statement for each of its writes; after any other failure, all of them
- * are in doubt together.
+ * Writes of one kind that are sent as one statement. Each of them has its own guard, and the rows say whose guards held. If one
+ * row may have made the statement fail, and certainly nothing was written, each write is sent by itself; after any other failure,
+ * all callers get its error.
  */
 import { StoreError } from "../../errors.ts";
 import type { Clock } from "../../ports.ts";
+import { sqlStateOf } from "../../sql/sql-state.ts";
 import type { SqlRow, SqlStatement, SqlValue } from "../../sql/transaction.ts";
 import { type GatheredCall, Gathering, gatheredCall } from "./gathering.ts";
+import { isCausedByRow } from "./refusing-rows.ts";
 import type { StatementTemplate } from "./template.ts";
 
 /** Larger ones gain nothing, and a batch of them could reach the server's `statement_timeout`. */
@@ -63,7 +65,7 @@ export class GatheredWrites {
     try {
       answer(batch, await write(many.bind({ rows: rowsOf(batch) })));
     } catch (error) {
-      if (isUndone(error)) await Promise.all(batch.map((one) => this.#writeSingly(one)));
+      if (mayWriteSingly(error)) await Promise.all(batch.map((one) => this.#writeSingly(one)));
       else for (const { result } of batch) result.reject(error);
     }
   }
@@ -118,7 +120,14 @@ function fitsIn(values: WriteValues): boolean {
   return bytes <= largeBytes;
 }
 
-/** Whether the statement certainly changed nothing, so that each of its writes may be sent by itself. */
-function isUndone(error: unknown): boolean {
-  return error instanceof StoreError && error.certainty === "rolled_back";
+/** The statement's own limit for a lock, and the server's `statement_timeout`: for one row, others may have waited. */
+const delayedByRow: readonly string[] = ["55P03", "57014"];
+
+/**
+ * Whether the statement certainly changed nothing, and its writes may succeed by themselves. What the server refuses because of
+ * its own state, it would refuse for each of them; conflicts have been retried by the executor.
+ */
+function mayWriteSingly(error: unknown): boolean {
+  if (!(error instanceof StoreError) || error.certainty !== "rolled_back") return false;
+  return isCausedByRow(error) || delayedByRow.includes(sqlStateOf(error) ?? "");
 }
