@@ -11,7 +11,8 @@ import { createLatchkey } from "../../packages/latchkey/src/latchkey.ts";
 import { systemPorts } from "../../packages/latchkey/src/ports.ts";
 import { PipelineTimeout } from "../../packages/latchkey/src/sql/pg/pipeline.ts";
 import type { SqlRow, SqlStatement } from "../../packages/latchkey/src/sql/transaction.ts";
-import { GatheredReads } from "../../packages/latchkey/src/stores/postgres/gathered-reads.ts";
+import { GatheredReads, hangsAfterMs } from "../../packages/latchkey/src/stores/postgres/gathered-reads.ts";
+import { patienceMs } from "../../packages/latchkey/src/stores/postgres/gathering.ts";
 import { readingOf } from "../../packages/latchkey/src/stores/postgres/rows.ts";
 import { template } from "../../packages/latchkey/src/stores/postgres/template.ts";
 import { keyValues } from "../../packages/latchkey/src/stores/postgres/values.ts";
@@ -40,7 +41,7 @@ interface SentStatement {
 /** An executor whose statements the test answers, and a clock whose timers it ends. */
 function setUp(context: () => unknown = () => null) {
   const sent: SentStatement[] = [];
-  const timers = new Set<() => void>();
+  const timers = new Map<() => void, number>();
   let broken: Error | null = null;
   const reads = new GatheredReads({
     executor: {
@@ -55,9 +56,9 @@ function setUp(context: () => unknown = () => null) {
     },
     readMany: statements.readMany,
     clock: {
-      startTimer(_delayMs, task) {
+      startTimer(delayMs, task) {
         if (broken !== null) throw broken;
-        timers.add(task);
+        timers.set(task, delayMs);
         return () => timers.delete(task);
       },
     },
@@ -66,16 +67,18 @@ function setUp(context: () => unknown = () => null) {
     const key = { tenant: "t", scope: "s", key: name };
     return reads.read(key, statements.read.bind(keyValues(key)));
   };
-  const losePatience = () => {
-    for (const task of [...timers]) task();
+  const fire = (ofMs: number) => {
+    for (const [task, delayMs] of [...timers]) if (delayMs === ofMs) task();
   };
+  const losePatience = () => fire(patienceMs);
+  const hang = () => fire(hangsAfterMs);
   const breakClock = (error: Error) => {
     broken = error;
     return () => {
       broken = null;
     };
   };
-  return { sent, read, losePatience, timers, breakClock };
+  return { sent, read, losePatience, hang, timers, breakClock };
 }
 
 const rowsOf = ({ keys }: SentStatement) =>
@@ -182,6 +185,33 @@ describe("what is sent when", () => {
     expect(timers.size).toBe(0);
     for (const name of [...singles, "c", "d"]) void read(name);
     expect(namesOf(sent.slice(5)), "each is counted down once").toEqual(singles);
+  });
+
+  describe("a batch that hangs", () => {
+    test("is sent once more, and the first reply counts", async () => {
+      const { sent, all, batch, hang, timers } = await batchOf("a", "b");
+      hang();
+      expect(namesOf(sent.slice(5))).toEqual(["a,b"]);
+      sent[5]?.answer(rowsOf(batch));
+      expect(await Promise.all(all.map(recordOf))).toEqual(["a", "b"]);
+      batch.fail(new StoreError("rolled_back", { cause: new PipelineTimeout("No answer") }));
+      await settled();
+      expect(sent).toHaveLength(6);
+      expect([...timers.values()]).toEqual([patienceMs, patienceMs, patienceMs]);
+    });
+
+    test("fails when it does, whatever became of the other", async () => {
+      const { sent, all, batch, hang } = await batchOf("a", "b");
+      const results = Promise.allSettled(all);
+      hang();
+      sent[5]?.fail(new StoreError("not_sent", { overload: true }));
+      await settled();
+      const unanswered = new StoreError("rolled_back", { cause: new PipelineTimeout("No answer") });
+      batch.fail(unanswered);
+      const failed = { status: "rejected", reason: unanswered };
+      expect(await results).toEqual([failed, failed]);
+      expect(sent).toHaveLength(6);
+    });
   });
 
   describe("a batch that fails", () => {
@@ -422,6 +452,25 @@ forEachPostgres((version) => {
     const reason = { code: "store-unavailable", certainty: "rolled_back" };
     expect(await hung).toMatchObject(singles.map(() => ({ status: "rejected", reason })));
     expect(await idsFound(store, lives)).toEqual(idsOf(lives));
+    await pool.end();
+    await proxy.close();
+  });
+
+  test("look-ups whose statement hangs are answered on another connection", async () => {
+    const proxy = await startProxy({ to: { port: Number(new URL(url).port) } });
+    const pool = openPool(proxy.url(url), { max: 6 });
+    const { clock } = systemPorts;
+    const startTimer: typeof clock.startTimer = (delayMs, ...rest) =>
+      clock.startTimer(delayMs === hangsAfterMs ? 50 : delayMs, ...rest);
+    const ports = { clock: { ...clock, startTimer } };
+    const store = postgresStore({ pool, ports, statementTimeoutMs: Math.round(patient(5_000)) });
+    const lives = await completed(store, 20);
+    expect(await idsFound(store, lives)).toEqual(idsOf(lives));
+    const hold = proxy.holdWhen((message) => message.bytes.includes("lk_read_many_"));
+    const found = idsFound(store, lives);
+    await hold.held();
+    expect(await found).toEqual(idsOf(lives));
+    hold.release();
     await pool.end();
     await proxy.close();
   });

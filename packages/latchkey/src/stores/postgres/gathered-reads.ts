@@ -12,6 +12,9 @@ import type { StatementTemplate } from "./template.ts";
 /** With fewer, look-ups wait for each other even where only a few are made at once; with more, batches are smaller. */
 const sentMax = 4;
 
+/** Far longer than a statement takes on a database that answers, and a fifth of the default `statementTimeoutMs`. */
+export const hangsAfterMs = 3_000;
+
 /** The server's limit for a lock: a second try would wait for it as long again. */
 const lockTimeout = "55P03";
 
@@ -51,13 +54,23 @@ export class GatheredReads {
   async #send(batch: readonly WaitingRead[]): Promise<void> {
     const [first] = batch;
     if (batch.length === 1 && first !== undefined) return this.#readSingly(first);
-    const { executor, readMany } = this.#parts;
     try {
-      this.#answer(batch, await executor.read(readMany.bind({ keys: keysOf(batch) })));
+      this.#answer(batch, await this.#readMany(batch));
     } catch (error) {
       if (mayReadSingly(error)) await Promise.all(batch.map((read) => this.#readSingly(read)));
       else for (const { result } of batch) result.reject(error);
     }
+  }
+
+  /** Also asks another connection if the first one hangs; otherwise all of these callers would wait for its time limit. */
+  #readMany(batch: readonly WaitingRead[]): Promise<readonly SqlRow[]> {
+    const { executor, readMany, clock } = this.#parts;
+    const statement = readMany.bind({ keys: keysOf(batch) });
+    const { promise, resolve, reject } = Promise.withResolvers<readonly SqlRow[]>();
+    const askAgain = () => void executor.read(statement).then(resolve, () => {});
+    const cancel = clock.startTimer(hangsAfterMs, askAgain, "background");
+    executor.read(statement).then(resolve, reject);
+    return promise.finally(cancel);
   }
 
   /** A row that is missing, or not certainly of this key, is read again by itself. */
