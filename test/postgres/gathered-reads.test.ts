@@ -5,7 +5,7 @@ import type pg from "pg";
 import { beforeAll, describe, expect, test } from "vitest";
 import { encryptionCodec } from "../../packages/latchkey/src/encryption.ts";
 import type { LatchkeyRecord, RecordKey } from "../../packages/latchkey/src/engine/record.ts";
-import { StoreError } from "../../packages/latchkey/src/errors.ts";
+import { LatchkeyError, StoreError } from "../../packages/latchkey/src/errors.ts";
 import { createBreaker, guardedStore } from "../../packages/latchkey/src/execution/guards/guarded-store.ts";
 import { createLatchkey } from "../../packages/latchkey/src/latchkey.ts";
 import { systemPorts } from "../../packages/latchkey/src/ports.ts";
@@ -222,7 +222,7 @@ describe("what is sent when", () => {
     const refused = (code: string) =>
       new StoreError("rolled_back", { cause: Object.assign(new Error("refused"), { code }) });
     const lost = new StoreError("rolled_back", { cause: new Error("Connection terminated unexpectedly") });
-    const expectAllToFail = async (arranged: Awaited<ReturnType<typeof failing>>, error: StoreError) => {
+    const expectAllToFail = async (arranged: Awaited<ReturnType<typeof failing>>, error: LatchkeyError) => {
       const failed = { status: "rejected", reason: error };
       expect(await arranged.results).toEqual([failed, failed]);
       expect(arranged.sent).toHaveLength(5);
@@ -256,7 +256,10 @@ describe("what is sent when", () => {
       ["no connection", new StoreError("not_sent", {})],
       ["too many connections", new StoreError("not_sent", { cause: refused("53300") })],
       ["the server's lock_timeout", refused("55P03")],
-    ])("because of %s fails all of its callers, none of which waits twice", async (_what, error) => {
+      ["a missing privilege", refused("42501")],
+      ["missing tables", new LatchkeyError("schema-invalid")],
+      ["too little memory", refused("53200")],
+    ])("because of %s fails all of its callers, and nothing is sent again", async (_what, error) => {
       const arranged = await failing();
       arranged.batch.fail(error);
       await expectAllToFail(arranged, error);

@@ -1,6 +1,6 @@
 /** Look-ups that are sent as one statement. Each caller gets what the database held after the call began. */
 import type { RecordKey } from "../../engine/record.ts";
-import { StoreError } from "../../errors.ts";
+import { isLatchkeyError, StoreError } from "../../errors.ts";
 import type { Clock } from "../../ports.ts";
 import { PipelineTimeout } from "../../sql/pg/pipeline.ts";
 import { sqlStateOf } from "../../sql/sql-state.ts";
@@ -15,8 +15,11 @@ const sentMax = 4;
 /** Far longer than a statement takes on a database that answers, and a fifth of the default `statementTimeoutMs`. */
 export const hangsAfterMs = 3_000;
 
-/** The server's limit for a lock: a second try would wait for it as long again. */
-const lockTimeout = "55P03";
+/**
+ * Errors that each look-up would meet again: a privilege or an object is missing (42), resources (53), and the server's limit
+ * for a lock (55P03), for which it would wait as long again.
+ */
+const metAgain = /^(?:42|53|55P03)/;
 
 interface WaitingRead extends GatheredCall<readonly SqlRow[]> {
   readonly key: RecordKey;
@@ -107,8 +110,8 @@ function isOf(row: SqlRow, place: number, { tenant, scope, key }: RecordKey): bo
  * lock or for a reply that did not come, and nothing is sent where no connection can be had.
  */
 function mayReadSingly(error: unknown): boolean {
-  if (!(error instanceof StoreError)) return true;
+  if (!(error instanceof StoreError)) return !isLatchkeyError(error);
   const { certainty, cause } = error;
   if (certainty === "not_sent" || cause instanceof PipelineTimeout) return false;
-  return sqlStateOf(cause) !== lockTimeout;
+  return !metAgain.test(sqlStateOf(cause) ?? "");
 }
