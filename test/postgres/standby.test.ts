@@ -169,25 +169,26 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
     await store.close();
   });
 
-  test("and is in doubt when that cannot be confirmed either", async () => {
-    const store = openStore();
-    const life = newLife(newKey());
-    await store.create(life, null, terms);
-    replication.stall();
-    const end = store.end(life, life.id, life.fence, {
-      event: "complete",
-      answer,
-      retention,
-      errorCode: null,
-    });
-    const refused = expect(end).rejects.toMatchObject({ code: "store-unavailable", certainty: "in_doubt" });
-    await cancelSyncWait();
-    await untilConfirming();
-    await cancelSyncWait();
-    await refused;
-    await replication.pass();
-    await store.close();
-  });
+  test.each([1, 3])(
+    "%i of them in one statement are in doubt when they cannot be confirmed",
+    async (count) => {
+      const store = openStore();
+      const lives = Array.from({ length: count }, () => newLife(newKey()));
+      for (const life of lives) await store.create(life, null, terms);
+      replication.stall();
+      const end = (life: (typeof lives)[number]) =>
+        store.end(life, life.id, life.fence, { event: "complete", answer, retention, errorCode: null });
+      const ends = Promise.allSettled(lives.map(end));
+      await cancelSyncWait();
+      await untilConfirming();
+      await cancelSyncWait();
+      const inDoubt = { code: "store-unavailable", certainty: "in_doubt" };
+      expect(await ends).toMatchObject(lives.map(() => ({ status: "rejected", reason: inDoubt })));
+      await replication.pass();
+      expect(await Promise.all(lives.map(end)), "they had been written").toEqual(lives.map(() => null));
+      await store.close();
+    },
+  );
 
   test("a phase whose wait was cancelled is in doubt, until a refence is replicated", async () => {
     const store = openStore();
