@@ -16,8 +16,7 @@ interface Settings {
 
 export async function openLatchkey(connectionString: string, { notify, keep }: Settings): Promise<Queue> {
   const pool = new pg.Pool({ connectionString });
-  const store = postgresStore({ pool, notify });
-  const latchkey = createLatchkey({ store, onEvent: report });
+  const latchkey = createLatchkey({ store: postgresStore({ pool, notify }), onEvent: report });
   let handle: (job: Job) => void = () => {};
   const effect = latchkey.effect<Job, null>("bench", {
     deduplication: "provider",
@@ -71,7 +70,7 @@ export async function openLatchkey(connectionString: string, { notify, keep }: S
       return reply.kind === "replay";
     },
     async close() {
-      await store.close();
+      await latchkey.close();
       await pool.end();
     },
   };

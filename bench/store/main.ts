@@ -46,11 +46,12 @@ async function run(): Promise<void> {
   const [load = 0] = loadavg();
   const postgres = await startPostgres({ conf: serverSettings });
   const pool = new pg.Pool({ connectionString: postgres.url, max: poolSize });
-  const calls = await prepare(pool);
+  const { calls, close } = await prepare(pool);
   const databaseCpu = () => databaseCpuMicros(postgres.pid) ?? Number.NaN;
   const measured = await alternate(kinds, rounds, (kind) =>
     turn(calls[kind], concurrency, seconds, databaseCpu),
   );
+  await close();
   await pool.end();
   const results = kinds.map((name) => resultOf(name, measured));
   const args = process.argv.slice(2);
@@ -72,7 +73,7 @@ async function run(): Promise<void> {
   }
 }
 
-async function prepare(pool: pg.Pool): Promise<Record<Kind, () => Promise<unknown>>> {
+async function prepare(pool: pg.Pool) {
   await migratePostgres(pool);
   await pool.query(byHandSchema);
   const text = JSON.stringify(answer);
@@ -85,13 +86,13 @@ async function prepare(pool: pg.Pool): Promise<Record<Kind, () => Promise<unknow
   const stored = latchkey.operation("answers.create", { writes: "none" });
   const leased = latchkey.operation("answers.send", { execution: "lease" });
   for (const key of keys) await latchkey.run(stored, { tenant, key, input }, async () => answer);
-  let calls = 0;
+  let count = 0;
   const next = () => {
-    calls += 1;
-    return calls;
+    count += 1;
+    return count;
   };
   const oldKey = () => keys[next() % keys.length] ?? "";
-  return {
+  const calls: Record<Kind, () => Promise<unknown>> = {
     "one pooled SELECT": () =>
       pool.query("select fingerprint, status, text from by_hand where tenant = $1 and key = $2", [
         tenant,
@@ -119,6 +120,7 @@ async function prepare(pool: pg.Pool): Promise<Record<Kind, () => Promise<unknow
       if (kind !== "executed") throw new Error(`A first call was ${kind}`);
     },
   };
+  return { calls, close: () => latchkey.close() };
 }
 
 async function turn(
