@@ -226,7 +226,7 @@ describe("an API that is killed", () => {
   });
 
   test("before its 202, and the request kept: the work is done, and the repeated request finds it", async () => {
-    const plan = finish("untold");
+    const plan = finish("unanswered");
     const victim = open("api", { stopAt: "accepted" });
     const reply = submit(plan, victim).catch(() => null);
     await stoppedAt(victim, "accepted");
