@@ -99,7 +99,7 @@ export class Place {
       ids: list(rows.map(({ id }) => id)),
       attempts: list(rows.map(({ attempt }) => attempt)),
       tokens: list(rows.map(({ token }) => token)),
-      results: list(rows.map(() => resultHex)),
+      results: list(rows.map(() => `=${resultHex}`)),
       keeps_ms: list(rows.map(() => keepMs)),
     });
     const { rows: ended } = await this.#client.query({ name, text, values: [...values] });

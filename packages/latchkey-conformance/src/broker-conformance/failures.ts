@@ -7,6 +7,9 @@ import { drained, stopped } from "./stopped.ts";
 /** The broker's timers and clocks may differ from ours by some milliseconds. */
 const clockSlackMs = 25;
 
+/** Long enough for a process that a busy machine stops for a second, and short enough to wait for. */
+const pauseMs = 1_500;
+
 /** Fails the first run of `name`, and records when each delivery arrived. */
 function failingOnce(name: string) {
   const runs: { readonly at: number; readonly redelivered: boolean }[] = [];
@@ -26,7 +29,7 @@ export const failureCases: readonly BrokerCase[] = [
     async run(context) {
       const { consume, publish, until, rows, events } = context;
       const { runs, work } = failingOnce("a");
-      const consumer = await consume(work, { backoffMs: 600 });
+      const consumer = await consume(work, { backoffMs: pauseMs });
       await publish("a");
       await until("it has run again", () => rows().length === 1);
       await stopped(context, consumer);
@@ -52,7 +55,7 @@ export const failureCases: readonly BrokerCase[] = [
     async run(context) {
       const { consume, publish, until, rows } = context;
       const { runs, work } = failingOnce("a");
-      const consumer = await consume(work, { backoffMs: 1_500, size: 2 });
+      const consumer = await consume(work, { backoffMs: pauseMs, size: 2 });
       await publish("a");
       await until("it has failed", () => runs.length === 1);
       await publish("b", "c");
