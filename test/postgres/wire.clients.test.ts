@@ -11,8 +11,8 @@ import { startProxy, type TcpProxy } from "../support/tcp-proxy.ts";
 import { clients, type OpenClient, type Say } from "./clients.ts";
 import { migratedDatabase, openPool } from "./harness.ts";
 
-/** Enough that a reply never slips between two writes of one flight. */
-const replyDelayMs = 5;
+/** So that no reply comes between two writes of one flight. On a busy machine the first may be too short. */
+const replyDelaysMs = [5, 50, 500];
 
 /** A connection learns statements, and a client its server, the first times. */
 const warmRuns = 3;
@@ -27,7 +27,7 @@ beforeAll(async () => {
   url = proxy.url(direct);
 });
 
-async function flightsOf(act: () => Promise<unknown>): Promise<number> {
+async function flightsOf(replyDelayMs: number, act: () => Promise<unknown>): Promise<number> {
   proxy.delay({ down: replyDelayMs });
   const { flights } = proxy.counts();
   await act();
@@ -36,12 +36,25 @@ async function flightsOf(act: () => Promise<unknown>): Promise<number> {
   return after - flights;
 }
 
-/** Round trips of a transaction with one statement more, and of all that is not the handler's. */
-async function costOf(run: (statements: number) => Promise<unknown>) {
+interface Cost {
+  /** Round trips of one statement more. */
+  readonly statement: number;
+  /** Round trips of all that is not the handler's. */
+  readonly others: number;
+}
+
+/** The first measured cost that is as expected, or else that with the longest delay. */
+async function costOf(run: (statements: number) => Promise<unknown>, isExpected: (cost: Cost) => boolean) {
   for (let count = 0; count < warmRuns; count++) await run(1);
-  const [one, three] = [await flightsOf(() => run(1)), await flightsOf(() => run(3))];
-  const statement = (three - one) / 2;
-  return { statement, others: one - statement };
+  const costs: Cost[] = [];
+  for (const delayMs of replyDelaysMs) {
+    const one = await flightsOf(delayMs, () => run(1));
+    const statement = ((await flightsOf(delayMs, () => run(3))) - one) / 2;
+    const cost = { statement, others: one - statement };
+    if (isExpected(cost)) return cost;
+    costs.push(cost);
+  }
+  return costs.at(-1);
 }
 
 const insertText = "insert into business values ($1)";
@@ -62,14 +75,22 @@ describe.each(Object.entries(clients))("round trips through %s", (name, { open, 
   };
 
   test("Latchkey's take two, as BEGIN and COMMIT do, and a handler's statement what it takes without", async () => {
-    const alone = await costOf((statements) => client.alone(inserting(statements)));
-    expect(alone.others, "BEGIN and COMMIT").toBe(2);
-    const cost = await costOf((statements) => client.handle(`key ${++keys}`, inserting(statements)));
-    expect(cost.statement).toBe(alone.statement);
+    const alone = await costOf(
+      (statements) => client.alone(inserting(statements)),
+      (cost) => cost.others === 2,
+    );
+    expect(alone?.others, "BEGIN and COMMIT").toBe(2);
     // postgres.js leaves Nagle's algorithm on: COMMIT, written after more than a kilobyte, waits for an acknowledgement, which
     // the kernel may send with the next reply. And what goes through `unsafe()` with values is prepared each time.
-    if (module === "postgres-js") expect([2, 3]).toContain(cost.others);
-    else expect(cost).toEqual({ statement: 1, others: 2 });
+    const isPostgresJs = module === "postgres-js";
+    const others = isPostgresJs ? [2, 3] : [2];
+    const statement = isPostgresJs ? alone?.statement : 1;
+    const cost = await costOf(
+      (statements) => client.handle(`key ${++keys}`, inserting(statements)),
+      (measured) => measured.statement === statement && others.includes(measured.others),
+    );
+    expect([alone?.statement, cost?.statement]).toEqual([statement, statement]);
+    expect(others).toContain(cost?.others);
   });
 });
 
@@ -91,10 +112,12 @@ test("postgres.js on sockets without delay: two, and one for each of the handler
   const store = postgresStore({ pool, transactions: postgresJsTransactions({ sql }) });
   const latchkey = createLatchkey({ store });
   const operation = latchkey.operation("orders");
-  const cost = await costOf((statements) =>
-    latchkey.run(operation, { tenant: "no delay", key: `${++keys}`, input: 1 }, async ({ tx }) => {
-      for (let count = 0; count < statements; count++) await tx`insert into business values (${"x"})`;
-    }),
+  const cost = await costOf(
+    (statements) =>
+      latchkey.run(operation, { tenant: "no delay", key: `${++keys}`, input: 1 }, async ({ tx }) => {
+        for (let count = 0; count < statements; count++) await tx`insert into business values (${"x"})`;
+      }),
+    ({ statement, others }) => statement === 1 && others === 2,
   );
   expect(cost).toEqual({ statement: 1, others: 2 });
 });
