@@ -7,6 +7,7 @@ import type { LeaseTerms, Retention } from "../../../packages/latchkey/src/store
 import { type AnyStore, Calls, type Rule } from "./calls.ts";
 import { unexplained } from "./linear.ts";
 import type { Cast, FaultKind, Moment, Scenario, Session, World } from "./scenario.ts";
+import type { Seen } from "./seen.ts";
 
 export const leaseMs = 30_000;
 export const retention: Retention = { retentionMs: 60_000, forgetAfterMs: 120_000 };
@@ -33,6 +34,7 @@ export class Script {
   readonly #actors: { readonly name: string; run(): Promise<unknown> }[] = [];
   readonly #moments: Moment[] = [];
   readonly #keys: RecordKey[];
+  #afterwards: (() => Promise<void>) | null = null;
 
   constructor(world: World) {
     this.world = world;
@@ -103,10 +105,19 @@ export class Script {
     this.#moments.push({ name, ...after, happen: () => this.#calls.pass(ms) });
   }
 
+  /** Calls after the last choice; an effect that they leave undelivered is stuck. */
+  afterwards(run: (call: CallOfSession, pass: (ms: number) => Promise<void>) => Promise<void>): void {
+    const call: CallOfSession = (index, what, make) =>
+      this.#calls.make(this.session(index), `afterwards: ${what}`, make);
+    this.#afterwards = () => run(call, (ms) => this.#calls.pass(ms));
+  }
+
   cast(beginMs: number): Cast {
+    const aftermath = this.#afterwards;
     return {
       actors: this.#actors,
       moments: this.#moments,
+      ...(aftermath === null ? {} : { aftermath }),
       check: async (seen) => {
         const threw = this.#calls.made.flatMap(({ name, result }) =>
           result?.kind === "threw" ? [`${name} threw ${result.text}`] : [],
@@ -118,12 +129,24 @@ export class Script {
           calls: this.#calls.made,
           watched: { keys: this.#keys },
         };
+        const left = aftermath === null ? [] : undelivered(seen);
         const broken = await unexplained(history, seen);
-        return broken === null ? threw : [...threw, broken];
+        return [...threw, ...left, ...(broken === null ? [] : [broken])];
       },
     };
   }
 }
+
+function undelivered({ effects }: Seen): readonly string[] {
+  const left = effects.filter(({ state }) => state !== "delivered" && state !== "dead");
+  return left.map(({ id, state }) => `L2: effect ${id} stays ${state}`);
+}
+
+type CallOfSession = <T>(
+  session: number,
+  what: string,
+  make: (on: AnyStore) => Promise<T>,
+) => Promise<T | null>;
 
 export type MakeCall = <T>(
   what: string,

@@ -4,6 +4,7 @@
  */
 import { sameFence } from "../../../packages/latchkey/src/engine/record.ts";
 import { memoryStore } from "../../../packages/latchkey/src/stores/memory.ts";
+import type { OutboxSupport } from "../../../packages/latchkey/src/stores/outbox.ts";
 import { type AnyStore, type Call, type CallResult, observe, onMemory, type PassingStore } from "./calls.ts";
 import { ProcessClock } from "./process-ports.ts";
 import type { Seen } from "./seen.ts";
@@ -111,8 +112,23 @@ function model(beginMs: number): AnyStore {
   const pass = (ms: number) => {
     nowMs += ms;
   };
-  const store: PassingStore = { ...memory, pass };
+  const store: PassingStore = { ...memory, outbox: memory.outbox && removing(memory.outbox), pass };
   return onMemory(store);
+}
+
+/** Where nothing of a page of deliveries is kept, its rows are gone, as on Postgres: a repetition finds no claim. */
+function removing(outbox: OutboxSupport): OutboxSupport {
+  const gone = new Set<string>();
+  return {
+    ...outbox,
+    async end(ends) {
+      const ended = (await outbox.end(ends)).filter((id) => !gone.has(id));
+      const isRemoval = ends.every((end) => end.event === "deliver" && end.keepMs === 0);
+      for (const id of isRemoval ? ended : []) gone.add(id);
+      return ended;
+    },
+    list: async (filter) => (await outbox.list(filter)).filter(({ id }) => !gone.has(id)),
+  };
 }
 
 function isSame({ rule, result, took }: Call, model: CallResult): boolean {

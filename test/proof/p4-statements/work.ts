@@ -45,6 +45,8 @@ export const wholes: readonly Whole[] = [
       "admissions",
       "owner-against-take-over",
       "ordered-effects",
+      "ordered-effects-removed",
+      "removed-page",
       "dead-effect",
       "gathered-look-ups",
       "gathered-reservations",
@@ -63,6 +65,7 @@ const divergedMax = 100;
 export const smallWholes: readonly Whole[] = [
   { scenario: "late-commit", isolation: "read committed", faults: faultKinds },
   { scenario: "batch-late-commit", isolation: "read committed", faults: faultKinds },
+  { scenario: "removed-page", isolation: "read committed", faults: none },
   { scenario: "gathered-look-ups", isolation: "read committed", faults: none },
   { scenario: "gathered-reservations", isolation: "read committed", faults: none },
   { scenario: "gathered-ends", isolation: "read committed", faults: none },

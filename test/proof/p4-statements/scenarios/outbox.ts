@@ -23,7 +23,7 @@ import {
   transactionsOf,
 } from "../call-scenario.ts";
 import { type AnyStore, hasKind } from "../calls.ts";
-import { everyIsolation, faultKinds } from "../scenario.ts";
+import { everyIsolation, faultKinds, type Scenario } from "../scenario.ts";
 
 const all = { isolations: everyIsolation, faults: faultKinds };
 const keepMs = 60_000;
@@ -47,13 +47,10 @@ function claimOf({ id, fence }: OutboxEffect): EffectClaim {
   return { id, fence };
 }
 
+type Ends = (claim: EffectClaim) => DeliveryEnd;
+
 /** Claims one, begins its send, and says how it ended. */
-function dispatcher(
-  script: Script,
-  index: number,
-  end: (claim: EffectClaim) => DeliveryEnd,
-  starts = false,
-): void {
+function dispatcher(script: Script, index: number, end: Ends, starts = false): void {
   script.actor(`dispatcher ${index}`, index, async (call) => {
     const [effect] = (await claims(script, call, index, starts)) ?? [];
     if (effect === undefined) return;
@@ -67,6 +64,28 @@ function dispatcher(
   });
 }
 
+/** Again if the store has not answered, as a worker does while its claim holds. */
+async function endsPage(script: Script, call: MakeCall, page: readonly DeliveryEnd[]): Promise<void> {
+  const end = (on: AnyStore) => outboxOf(on).end(page);
+  const ended = (await call("end", end)) ?? (await call("end again", end));
+  if (ended !== null && ended.length < page.length) script.world.tally.count("claim lost before its end");
+}
+
+/** Accidents are over: another dispatcher delivers what is left. */
+function anotherDelivers(script: Script, end: Ends): void {
+  script.afterwards(async (call, pass) => {
+    await pass(leaseMs);
+    await call(3, "rescue", (on) => outboxOf(on).rescue(10));
+    const wants = [{ effect: mailOf(script.world), limit: 10, starts: true }];
+    for (;;) {
+      const token = script.token(1);
+      const claimed = await call(1, "claim", (on) => outboxOf(on).claim(wants, token, leaseMs));
+      if (claimed === null || claimed.length === 0) return;
+      await call(1, "end", (on) => outboxOf(on).end(claimed.map(claimOf).map(end)));
+    }
+  });
+}
+
 function rescuer(script: Script, index: number): void {
   script.actor("rescuer", index, async (call) => {
     const rescued = await call("rescue", (on) => outboxOf(on).rescue(10), "may_miss");
@@ -75,13 +94,12 @@ function rescuer(script: Script, index: number): void {
   });
 }
 
-const delivers = (claim: EffectClaim): DeliveryEnd => ({
-  ...claim,
-  event: "deliver",
-  result: bytes("sent"),
-  keepMs,
-});
-const retries = (claim: EffectClaim): DeliveryEnd => ({
+const delivers =
+  (keptMs: number): Ends =>
+  (claim) => ({ ...claim, event: "deliver", result: bytes("sent"), keepMs: keptMs });
+const keeps = delivers(keepMs);
+const removes = delivers(0);
+const retries: Ends = (claim) => ({
   ...claim,
   event: "retry",
   errorCode: "x",
@@ -90,18 +108,31 @@ const retries = (claim: EffectClaim): DeliveryEnd => ({
   returned: true,
 });
 
-export const twoDispatchers = callScenario({
-  name: "two-dispatchers",
-  about: "two dispatchers, the end of a claim's lease, and its rescue",
-  ...all,
-  async write(script) {
+/** A scenario of deliveries that are kept for a while, and the same with effects that are removed as they are delivered. */
+function keptAndRemoved(
+  name: string,
+  about: string,
+  write: (script: Script, end: Ends) => Promise<void>,
+): readonly [Scenario, Scenario] {
+  const removed = { name: `${name}-removed`, about: `${about}; what is delivered is removed` };
+  return [
+    callScenario({ name, about, ...all, write: (script) => write(script, keeps) }),
+    callScenario({ ...removed, ...all, write: (script) => write(script, removes) }),
+  ];
+}
+
+export const [twoDispatchers, twoDispatchersRemoved] = keptAndRemoved(
+  "two-dispatchers",
+  "two dispatchers, the end of a claim's lease, and its rescue",
+  async (script, end) => {
     await enqueued(script, [newEffect(script, 0)]);
     script.moment("the claim ends", leaseMs);
-    dispatcher(script, 0, delivers);
-    dispatcher(script, 1, delivers);
+    dispatcher(script, 0, end);
+    dispatcher(script, 1, end);
     rescuer(script, 2);
+    anotherDelivers(script, end);
   },
-});
+);
 
 export const startingClaims = callScenario({
   name: "starting-claims",
@@ -111,20 +142,50 @@ export const startingClaims = callScenario({
     await enqueued(script, [newEffect(script, 0)]);
     script.moment("the claim ends", leaseMs);
     dispatcher(script, 0, retries, true);
-    dispatcher(script, 1, delivers, true);
+    dispatcher(script, 1, keeps, true);
     rescuer(script, 2);
   },
 });
 
-export const orderedEffects = callScenario({
-  name: "ordered-effects",
-  about: "two effects of one ordered aggregate, and two dispatchers",
-  ...all,
-  async write(script) {
+export const [orderedEffects, orderedEffectsRemoved] = keptAndRemoved(
+  "ordered-effects",
+  "two effects of one ordered aggregate, and two dispatchers",
+  async (script, end) => {
     const ordered = { aggregate: "order-1", ordered: true };
     await enqueued(script, [newEffect(script, 0, ordered), newEffect(script, 1, ordered)]);
-    dispatcher(script, 0, delivers);
-    dispatcher(script, 1, delivers);
+    dispatcher(script, 0, end);
+    dispatcher(script, 1, end);
+    anotherDelivers(script, end);
+  },
+);
+
+/** How the second delivery of a page may end of which the first is removed. */
+const secondEnds = [removes, keeps, retries];
+
+export const removedPage = callScenario({
+  name: "removed-page",
+  about:
+    "two deliveries that end in one statement after their lease, the first one removed and the second removed, kept or tried again, against their rescue and another dispatcher, which removes what it gets",
+  ...all,
+  async write(script) {
+    const { world } = script;
+    const second = secondEnds[world.pick("the second end", secondEnds.length) - 1] ?? removes;
+    await enqueued(script, [newEffect(script, 0), newEffect(script, 1)]);
+    const wants = [{ effect: mailOf(world), limit: 2, starts: true }];
+    const [token, another] = [script.token(0), script.token(0)];
+    const page = await script.first("claim", (on) => outboxOf(on).claim(wants, token, leaseMs));
+    const [one, two] = page.map(claimOf);
+    if (one === undefined || two === undefined) throw new Error("Both effects are there");
+    await script.passFirst(leaseMs);
+    script.actor("one", 1, (call) => endsPage(script, call, [removes(one), second(two)]));
+    // In the session that has claimed before: the first claim of a process has two steps more.
+    script.actor("two", 0, async (call) => {
+      await call("rescue", (on) => outboxOf(on).rescue(10), "may_miss");
+      const claimed = await call("claim", (on) => outboxOf(on).claim(wants, another, leaseMs), "may_miss");
+      if (claimed !== null && claimed.length > 0)
+        await endsPage(script, call, claimed.map(claimOf).map(removes));
+    });
+    anotherDelivers(script, removes);
   },
 });
 
@@ -166,11 +227,10 @@ export const deliveryAgainstRescue = callScenario({
   },
 });
 
-export const deadEffect = callScenario({
-  name: "dead-effect",
-  about: "two people decide about a dead effect, and a dispatcher looks for work",
-  ...all,
-  async write(script) {
+export const [deadEffect, deadEffectRemoved] = keptAndRemoved(
+  "dead-effect",
+  "two people decide about a dead effect, and a dispatcher looks for work",
+  async (script, end) => {
     const effect = newEffect(script, 0);
     await enqueued(script, [effect]);
     const token = script.token(0);
@@ -194,9 +254,10 @@ export const deadEffect = callScenario({
     script.actor("two", 1, (call) =>
       call("discard", (on) => outboxOf(on).decide(effect.id, { event: "discard", attempt: 1, keepMs }, two)),
     );
-    dispatcher(script, 2, delivers);
+    dispatcher(script, 2, end);
+    anotherDelivers(script, end);
   },
-});
+);
 
 /** I12: a key is not forgotten while an effect of it waits. */
 export const cleanedEffects = callScenario({
@@ -207,7 +268,7 @@ export const cleanedEffects = callScenario({
     await enqueued(script, [newEffect(script, 0)]);
     await script.passFirst(retention.forgetAfterMs);
     script.moment("the delivered effect is kept no longer", keepMs);
-    dispatcher(script, 0, delivers);
+    dispatcher(script, 0, keeps);
     for (const index of [1, 2]) {
       script.actor(`cleaner ${index}`, index, (call) =>
         call("clean", ({ store }) => store.clean(10), "sweep"),
