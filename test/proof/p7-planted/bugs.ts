@@ -6,6 +6,7 @@ import { gatheredLeaseBugs } from "./bugs-gathered-leases.ts";
 import { lookUpBugs } from "./bugs-look-ups.ts";
 import { outboxBugs } from "./bugs-outbox.ts";
 import { postgresBugs } from "./bugs-postgres.ts";
+import { removalBugs } from "./bugs-removals.ts";
 
 /** Every planted bug. Each must be caught. */
 export const bugs: readonly Bug[] = [
@@ -16,4 +17,5 @@ export const bugs: readonly Bug[] = [
   ...batchBugs,
   ...lookUpBugs,
   ...gatheredLeaseBugs,
+  ...removalBugs,
 ];
