@@ -43,6 +43,7 @@ export default defineConfig({
     pool: "forks",
     // Tests of databases and brokers wait a good part of their time: on two cores three workers left a fifth of them idle.
     maxWorkers: availableParallelism() + 2,
+    expect: { poll: { timeout: 30_000 * slowness } },
     testTimeout: hangingMs,
     hookTimeout: hangingMs,
     projects: [

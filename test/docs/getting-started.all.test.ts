@@ -37,13 +37,9 @@ test.each([
     /DATABASE_URL is not set/u,
   ],
   ["a parser that keeps no bytes", "{ verify: keepRawBody }", "", /status line: .* 500 /u],
-])(
-  "a page with %s is found out",
-  async (_what, from, to, message) => {
-    const database = await freshDatabase();
-    const end = page.indexOf("## Pull the plug");
-    await expect(follow(page.slice(0, end).replace(from, to), database.url)).rejects.toThrow(message);
-    await database.drop();
-  },
-  120_000,
-);
+])("a page with %s is found out", async (_what, from, to, message) => {
+  const database = await freshDatabase();
+  const end = page.indexOf("## Pull the plug");
+  await expect(follow(page.slice(0, end).replace(from, to), database.url)).rejects.toThrow(message);
+  await database.drop();
+});

@@ -12,18 +12,14 @@ test("the service is whole: it is installed, started and asked as the text says"
   const steps = await follow(firstScreen, database.url);
   expect(steps.map(({ did }) => did)).toEqual(["sh", "ts", "sh", "sh", "sh", "sh", "http", "mermaid"]);
   await database.drop();
-}, 120_000);
+});
 
 test.each([
   ["what the service imports", " express pg", "", /does not install express, pg/u],
   ["its table", /```sh\npsql [^`]+```/u, "", /500/u],
   ["how to start it", " && node server.ts", "", /ECONNREFUSED/u],
-])(
-  "%s is part of the text",
-  async (_what, from, to, message) => {
-    const database = await freshDatabase();
-    await expect(follow(firstScreen.replace(from, to), database.url)).rejects.toThrow(message);
-    await database.drop();
-  },
-  120_000,
-);
+])("%s is part of the text", async (_what, from, to, message) => {
+  const database = await freshDatabase();
+  await expect(follow(firstScreen.replace(from, to), database.url)).rejects.toThrow(message);
+  await database.drop();
+});

@@ -43,5 +43,4 @@ test.each([
     expect(await worker.kill("SIGTERM")).toEqual({ code: 0, signal: null });
     expect(worker.lines.at(-1)).toMatchObject({ stopped: true });
   },
-  60_000,
 );

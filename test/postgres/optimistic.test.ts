@@ -141,7 +141,7 @@ describe.each([
             "select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()",
           )
         ).rowCount;
-      await expect.poll(blocked, { timeout: 30_000 }).toBe(1);
+      await expect.poll(blocked).toBe(1);
       held.resolve();
       expect(await Promise.all([running, duplicate])).toMatchObject([
         { kind: "executed", value: 1 },

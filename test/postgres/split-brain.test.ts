@@ -44,5 +44,4 @@ test.each(postgresVersions())(
     await copy.end();
     await pool.end();
   },
-  90_000,
 );

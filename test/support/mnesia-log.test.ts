@@ -39,7 +39,6 @@ test.runIf(isThorough)(
     expect(await there("first")).toMatchObject({ queue: "first" });
     await connection.close();
   },
-  120_000,
 );
 
 function logOf(own: PrivateBroker): string {

@@ -1,5 +1,9 @@
+import { glob, readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { deferred, signal, until, within } from "./until.ts";
+
+const root = join(import.meta.dirname, "../..");
 
 describe("until", () => {
   it("resolves to the first truthy value", async () => {
@@ -59,4 +63,14 @@ describe("signals", () => {
     expect(await within(done.promise, "a number")).toBe(1);
     await expect(within(Promise.reject(new Error("no")), "a number")).rejects.toThrow("no");
   });
+});
+
+it("no test has a limit of its own, which a slow machine could reach", async () => {
+  const own: string[] = [];
+  for await (const file of glob(["test/**/*.test.ts", "packages/*/src/**/*.test.ts"], { cwd: root })) {
+    if (file.includes("node_modules")) continue;
+    const source = await readFile(join(root, file), "utf8");
+    if (/\n\s*\},(?: |\n\s*)[\d_]{4,},?\n?\s*\);/u.test(source)) own.push(file);
+  }
+  expect(own).toEqual([]);
 });

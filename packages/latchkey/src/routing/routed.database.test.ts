@@ -150,5 +150,5 @@ describe("a database that is killed", () => {
     expect(sent.sort()).toEqual(["ada before", "ada meanwhile", "bob before", "bob down"]);
     expect(await worker.stop()).toBe(true);
     await store.close?.();
-  }, 120_000);
+  });
 });
