@@ -13,7 +13,7 @@ export interface Started {
 }
 
 /** Longer than any step of the demo takes, even on a busy machine. */
-const patienceMs = 60_000;
+const patienceMs = 300_000;
 const running = new Set<ChildProcess>();
 
 process.on("exit", () => {
