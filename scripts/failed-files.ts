@@ -1,17 +1,22 @@
-/** Prints the files whose tests failed, as Vitest's JSON report names them. Exits with 1 if there are too many to be chance. */
-import { readFile } from "node:fs/promises";
+/**
+ * A reporter for Vitest that writes the files whose tests failed to the file LATCHKEY_FAILED_FILES, one name a line. It writes
+ * nothing if something else failed as well, or more files than chance explains: running those files again would not show that
+ * all is well.
+ */
+import { writeFileSync } from "node:fs";
 import { relative } from "node:path";
+import type { Reporter, TestModule } from "vitest/node";
 
 /** More than a few are a fault of the change. */
 const filesMax = 5;
+const path = process.env.LATCHKEY_FAILED_FILES;
 
-interface Report {
-  readonly testResults: readonly { readonly name: string; readonly status: string }[];
+// biome-ignore lint/style/noDefaultExport: Vitest takes a reporter from there
+export default class FailedFiles implements Reporter {
+  onTestRunEnd(modules: readonly TestModule[], unhandledErrors: readonly unknown[]): void {
+    const failed = modules.filter((one) => !["passed", "skipped"].includes(one.state()));
+    const files = new Set(failed.map(({ moduleId }) => relative(process.cwd(), moduleId)));
+    if (path === undefined || unhandledErrors.length > 0 || files.size > filesMax) return;
+    writeFileSync(path, [...files, ""].join("\n"));
+  }
 }
-
-const [path = ""] = process.argv.slice(2);
-const { testResults } = JSON.parse(await readFile(path, "utf8")) as Report;
-const failed = testResults.filter(({ status }) => status !== "passed").map(({ name }) => name);
-const files = [...new Set(failed)].map((name) => relative(process.cwd(), name));
-if (files.length > filesMax) process.exitCode = 1;
-process.stdout.write(`${files.join(" ")}\n`);
