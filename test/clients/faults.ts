@@ -47,7 +47,7 @@ export interface Fault {
 
 /** Leaves a busy machine the time for the second answer. */
 const shortMs = () => patient(6_000);
-/** The clients' own are 10 s and more, which may pass on a busy machine where nothing is meant to be slow. */
+/** The clients' own limits, 10 s and more, can elapse on a busy machine in faults that are not about slowness. */
 const longMs = () => patient(30_000);
 /** More than one read from a socket takes, and less than Latchkey's limit for a body. */
 const longItem = "x".repeat(300_000);

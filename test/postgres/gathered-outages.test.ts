@@ -59,7 +59,6 @@ forEachPostgres((version) => {
     };
     await work({ proxy, pool, events, runs, burst, skip });
     await latchkey.close();
-    await store.close();
     await expectNoLeak(pool);
     await pool.end();
     await proxy.close();
@@ -79,21 +78,19 @@ forEachPostgres((version) => {
   const circuitsIn = (events: readonly LatchkeyEvent[]) =>
     events.map(({ type }) => type).filter((type) => type.startsWith("circuit_"));
 
-  test("while it is away all are refused soon, each statement is one failure, and one request finds that it is back", async () => {
+  test("while it is away all are refused, each statement is one failure, and one request finds that it is back", async () => {
     await inWorld({ failureThreshold: 6, openMs: 600_000 }, async (world) => {
       const { proxy, pool, events, runs, burst, skip } = world;
       expect(await burst(32)).toMatchObject(all(32));
       await proxy.cut();
       await until(() => pool.totalCount === 0, { what: "the pool has noticed" });
-      const cutAtMs = performance.now();
       expect(await burst(32)).toMatchObject(refused(32, /^No connection/u));
       expect(circuitsIn(events), "four single look-ups and one batch").toEqual([]);
       expect(await burst(32)).toMatchObject(refused(32, /^No connection/u));
       expect(circuitsIn(events)).toEqual(["circuit_opened"]);
       expect(await burst(32)).toMatchObject(refused(32, openCircuit));
-      expect(performance.now() - cutAtMs).toBeLessThan(patient(5_000));
       await proxy.pass();
-      expect(await burst(32), "nobody asks before its time").toMatchObject(refused(32, openCircuit));
+      expect(await burst(32), "no probe before its time").toMatchObject(refused(32, openCircuit));
       expect(pool.totalCount).toBe(0);
       skip(600_000);
       const [probe, ...others] = await burst(32);

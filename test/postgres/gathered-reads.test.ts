@@ -39,12 +39,13 @@ interface SentStatement {
 }
 
 /** An executor whose statements the test answers, and a clock whose timers it ends. */
-function setUp(context: () => unknown = () => null) {
+function setUp(context: () => unknown = () => null, hasSpare = true) {
   const sent: SentStatement[] = [];
   const timers = new Map<() => void, number>();
   let broken: Error | null = null;
   const reads = new GatheredReads({
     executor: {
+      hasSpare,
       read(statement) {
         const reply = Promise.withResolvers<readonly SqlRow[]>();
         const isMany = statement.name === statements.readMany.name;
@@ -133,8 +134,9 @@ describe("what is sent when", () => {
   });
 
   /** A batch of these, under way. */
-  async function batchOf(...names: readonly string[]) {
-    const arranged = setUp();
+  const batchOf = (...names: readonly string[]) => batchIn(setUp(), ...names);
+
+  async function batchIn(arranged: ReturnType<typeof setUp>, ...names: readonly string[]) {
     const { sent, read } = arranged;
     for (const name of singles) void read(name);
     const all = names.map(read);
@@ -200,6 +202,20 @@ describe("what is sent when", () => {
       expect([...timers.values()]).toEqual([patienceMs, patienceMs, patienceMs]);
     });
 
+    test("is not sent again where another one is, or without another connection", async () => {
+      const { sent, read, batch, hang, losePatience } = await batchOf("a", "b");
+      void read("c");
+      void read("d");
+      losePatience();
+      expect(namesOf(sent.slice(5))).toEqual(["c,d"]);
+      hang();
+      expect(namesOf(sent.slice(6))).toEqual(["a,b"]);
+      sent[6]?.answer(rowsOf(batch));
+      const alone = await batchIn(setUp(undefined, false), "a", "b");
+      alone.hang();
+      expect(alone.sent).toHaveLength(5);
+    });
+
     test("fails when it does, whatever became of the other", async () => {
       const { sent, all, batch, hang } = await batchOf("a", "b");
       const results = Promise.allSettled(all);
@@ -243,6 +259,7 @@ describe("what is sent when", () => {
       ["late, because its connections were lost,", lost, true],
       ["late, because the server refuses it,", refused("XX001"), true],
       ["because of the server's statement_timeout", refused("57014"), true],
+      ["because of a length that is damaged", refused("53200"), false],
     ])("%s is read one by one", async (_what, error, isLate) => {
       const { sent, batch, results, losePatience } = await failing();
       if (isLate) losePatience();
@@ -258,7 +275,7 @@ describe("what is sent when", () => {
       ["the server's lock_timeout", refused("55P03")],
       ["a missing privilege", refused("42501")],
       ["missing tables", new LatchkeyError("schema-invalid")],
-      ["too little memory", refused("53200")],
+      ["a full disk", refused("53100")],
     ])("because of %s fails all of its callers, and nothing is sent again", async (_what, error) => {
       const arranged = await failing();
       arranged.batch.fail(error);

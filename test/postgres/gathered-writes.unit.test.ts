@@ -164,8 +164,8 @@ describe("what the callers get", () => {
     );
   });
 
-  test.each(["22021", "23514", "P0001", "XX001", "55P03", "57014"])(
-    "of a batch that one row may have failed or delayed (%s): each the result of its own statement",
+  test.each(["22021", "23514", "P0001", "XX001", "55P03", "57014", "40P01", "40001", ""])(
+    "of a batch that one row or the connection may have failed (%j): each the result of its own statement",
     async (code) => {
       const { sent, batchOf } = setUp();
       const { all, batch } = await batchOf("a", "b", "c");
@@ -191,8 +191,6 @@ describe("what the callers get", () => {
     ["on a standby", refused("25006")],
     ["without a privilege", refused("42501")],
     ["on a full disk", refused("53100")],
-    ["after the executor's own tries", refused("40P01")],
-    ["after them, above READ COMMITTED,", refused("40001")],
     ["without a connection", new StoreError("not_sent", {})],
     ["without the tables", new LatchkeyError("schema-invalid")],
     ["for a reason nobody knows", new Error("what?")],

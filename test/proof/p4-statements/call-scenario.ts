@@ -105,7 +105,7 @@ export class Script {
     this.#moments.push({ name, ...after, happen: () => this.#calls.pass(ms) });
   }
 
-  /** Calls after the last choice; an effect that they leave undelivered is stuck. */
+  /** Calls after the last choice; an effect that is then neither delivered nor dead is stuck. */
   afterwards(run: (call: CallOfSession, pass: (ms: number) => Promise<void>) => Promise<void>): void {
     const call: CallOfSession = (index, what, make) =>
       this.#calls.make(this.session(index), `afterwards: ${what}`, make);

@@ -116,7 +116,10 @@ function model(beginMs: number): AnyStore {
   return onMemory(store);
 }
 
-/** Where nothing of a page of deliveries is kept, its rows are gone, as on Postgres: a repetition finds no claim. */
+/**
+ * Where nothing of a page of deliveries is kept, its rows are gone, as on Postgres: a repetition finds no claim. The contract also
+ * allows a store to end such a page in parts, which this model would refuse.
+ */
 function removing(outbox: OutboxSupport): OutboxSupport {
   const gone = new Set<string>();
   return {

@@ -7,7 +7,7 @@ const held = "and coalesce(o.claimed_at, '-infinity') > '-infinity'";
 
 export const removalBugs: readonly Bug[] = [
   {
-    name: "removal: an effect is removed by whoever had claimed it",
+    name: "removal: an effect is removed by a worker that had claimed it before",
     recreates: "river #1302",
     changes: [
       {
@@ -19,7 +19,7 @@ export const removalBugs: readonly Bug[] = [
     tiers: ["P4"],
   },
   {
-    // What is rescued or tried again keeps its token: its doubt and its counts of sends are for the next claim.
+    // What is rescued or tried again keeps its token. The next claim needs its doubt and its counts of sends.
     name: "removal: an effect that waits for its next claim is removed under its last one",
     recreates: null,
     changes: [{ file: texts, find: `${claim} ${held}`, replace: claim }],
@@ -45,6 +45,12 @@ export const removalBugs: readonly Bug[] = [
         file: "stores/postgres/outbox-rows.ts",
         find: 'return ends.every(({ event }) => event === "deliver");',
         replace: 'return ends.some(({ event }) => event === "deliver");',
+      },
+      {
+        // A retry has no result, which the list of results refuses.
+        file: "stores/postgres/outbox-rows.ts",
+        find: "results.push(hexOf(result));",
+        replace: "results.push(hexOf(result ?? null));",
       },
     ],
     tiers: ["P4"],

@@ -7,7 +7,7 @@ import { drained, stopped } from "./stopped.ts";
 /** The broker's timers and clocks may differ from ours by some milliseconds. */
 const clockSlackMs = 25;
 
-/** Long enough for a process that a busy machine stops for a second, and short enough to wait for. */
+/** The pause before a redelivery: longer than a process on a busy machine stands still, and short enough to wait for. */
 const pauseMs = 1_500;
 
 /** Fails the first run of `name`, and records when each delivery arrived. */

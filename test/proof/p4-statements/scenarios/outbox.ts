@@ -64,7 +64,7 @@ function dispatcher(script: Script, index: number, end: Ends, starts = false): v
   });
 }
 
-/** Again if the store has not answered, as a worker does while its claim holds. */
+/** Ends the page, and once more if the store has not answered, as a worker does while its claim holds. */
 async function endsPage(script: Script, call: MakeCall, page: readonly DeliveryEnd[]): Promise<void> {
   const end = (on: AnyStore) => outboxOf(on).end(page);
   const ended = (await call("end", end)) ?? (await call("end again", end));
@@ -165,7 +165,7 @@ const secondEnds = [removes, keeps, retries];
 export const removedPage = callScenario({
   name: "removed-page",
   about:
-    "two deliveries that end in one statement after their lease, the first one removed and the second removed, kept or tried again, against their rescue and another dispatcher, which removes what it gets",
+    "two deliveries end in one statement after their lease: the first is removed; the second is removed, kept or tried again. Against a rescue and another dispatcher, which removes what it claims",
   ...all,
   async write(script) {
     const { world } = script;

@@ -12,14 +12,14 @@ import type { StatementTemplate } from "./template.ts";
 /** With fewer, look-ups wait for each other even where only a few are made at once; with more, batches are smaller. */
 const sentMax = 4;
 
-/** Far longer than a statement takes on a database that answers, and a fifth of the default `statementTimeoutMs`. */
+/** Far longer than a statement takes on a database that answers. A second try leaves most of the default limit, 15 s, unspent. */
 export const hangsAfterMs = 3_000;
 
 /**
  * Errors that each look-up would meet again: a privilege or an object is missing (42), resources (53), and the server's limit
- * for a lock (55P03), for which it would wait as long again.
+ * for a lock (55P03), for which it would wait as long again. A damaged row can look like a lack of memory (53200).
  */
-const metAgain = /^(?:42|53|55P03)/;
+const metAgain = /^(?:42|53[134]|55P03)/;
 
 interface WaitingRead extends GatheredCall<readonly SqlRow[]> {
   readonly key: RecordKey;
@@ -27,7 +27,7 @@ interface WaitingRead extends GatheredCall<readonly SqlRow[]> {
 }
 
 export interface GatheredReadParts {
-  readonly executor: Pick<PostgresExecutor, "read">;
+  readonly executor: Pick<PostgresExecutor, "read" | "hasSpare">;
   readonly readMany: StatementTemplate;
   readonly clock: Pick<Clock, "startTimer">;
 }
@@ -35,6 +35,7 @@ export interface GatheredReadParts {
 export class GatheredReads {
   readonly #parts: GatheredReadParts;
   readonly #gathering: Gathering<readonly SqlRow[], WaitingRead>;
+  #isAskingAgain = false;
 
   constructor(parts: GatheredReadParts) {
     this.#parts = parts;
@@ -65,12 +66,25 @@ export class GatheredReads {
     }
   }
 
-  /** Also asks another connection if the first one hangs; otherwise all of these callers would wait for its time limit. */
+  /**
+   * Also asks another connection if the first one hangs; otherwise all of these callers would wait for its time limit. One batch
+   * at a time, because a database that is slow for all would have twice the statements.
+   */
   #readMany(batch: readonly WaitingRead[]): Promise<readonly SqlRow[]> {
     const { executor, readMany, clock } = this.#parts;
     const statement = readMany.bind({ keys: keysOf(batch) });
     const { promise, resolve, reject } = Promise.withResolvers<readonly SqlRow[]>();
-    const askAgain = () => void executor.read(statement).then(resolve, () => {});
+    const askAgain = () => {
+      if (this.#isAskingAgain || !executor.hasSpare) return;
+      this.#isAskingAgain = true;
+      const end = () => {
+        this.#isAskingAgain = false;
+      };
+      void executor
+        .read(statement)
+        .then(resolve, () => {})
+        .finally(end);
+    };
     const cancel = clock.startTimer(hangsAfterMs, askAgain, "background");
     executor.read(statement).then(resolve, reject);
     return promise.finally(cancel);

@@ -5,7 +5,7 @@
  */
 import { StoreError } from "../../errors.ts";
 import type { Clock } from "../../ports.ts";
-import { sqlStateOf } from "../../sql/sql-state.ts";
+import { isSerializationFailure, sqlStateOf } from "../../sql/sql-state.ts";
 import type { SqlRow, SqlStatement, SqlValue } from "../../sql/transaction.ts";
 import { type GatheredCall, Gathering, gatheredCall } from "./gathering.ts";
 import { isCausedByRow } from "./refusing-rows.ts";
@@ -120,14 +120,17 @@ function fitsIn(values: WriteValues): boolean {
   return bytes <= largeBytes;
 }
 
-/** The statement's own limit for a lock, and the server's `statement_timeout`: for one row, others may have waited. */
+/** The statement's own limit for a lock, and the server's `statement_timeout`: one row may have kept the others waiting. */
 const delayedByRow: readonly string[] = ["55P03", "57014"];
 
 /**
- * Whether the statement certainly changed nothing, and its writes may succeed by themselves. What the server refuses because of
- * its own state, it would refuse for each of them; conflicts have been retried by the executor.
+ * Whether the statement certainly changed nothing, and its writes may succeed by themselves: also after conflicts, which are rarer
+ * for one row, and without a SQLSTATE, when the pool gave out connections in the middle of a transaction. What the server refuses
+ * because of its own state, it would refuse for each of them.
  */
 function mayWriteSingly(error: unknown): boolean {
   if (!(error instanceof StoreError) || error.certainty !== "rolled_back") return false;
-  return isCausedByRow(error) || delayedByRow.includes(sqlStateOf(error) ?? "");
+  const state = sqlStateOf(error);
+  if (state === null || delayedByRow.includes(state)) return true;
+  return isCausedByRow(error) || isSerializationFailure(error);
 }
