@@ -183,7 +183,10 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
       await untilConfirming();
       await cancelSyncWait();
       const inDoubt = { code: "store-unavailable", certainty: "in_doubt" };
-      expect(await ends).toMatchObject(lives.map(() => ({ status: "rejected", reason: inDoubt })));
+      const failed = await ends;
+      expect(failed).toMatchObject(lives.map(() => ({ status: "rejected", reason: inDoubt })));
+      const reasons = failed.map((one) => one.status === "rejected" && one.reason);
+      expect(new Set(reasons).size, "the error of one statement").toBe(1);
       await replication.pass();
       expect(await Promise.all(lives.map(end)), "they had been written").toEqual(lives.map(() => null));
       await store.close();
