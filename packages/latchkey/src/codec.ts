@@ -2,7 +2,7 @@
 import type { RecordKey } from "./engine/record.ts";
 
 /**
- * Which piece of a record. After the colon stands a step's name, or, in the outbox, the name of the effect's definition and the
+ * Which value of a record. After the colon stands a step's name, or, in the outbox, the name of the effect's definition and the
  * effect's id, so that an input does not decode for another definition.
  */
 export type CodecPart =
@@ -18,7 +18,7 @@ export type CodecPart =
   | `effect-input:${string}`
   | `effect-result:${string}`;
 
-/** What a stored piece belongs to. An encrypting codec authenticates it, so that swapped rows do not decode. */
+/** What a stored value belongs to. An encrypting codec authenticates it, so that a value moved to another row does not decode. */
 export interface CodecContext extends RecordKey {
   readonly recordId: string;
   readonly fingerprint: Uint8Array;

@@ -1,11 +1,11 @@
 /**
  * Encryption of what is stored: AES-256-GCM, bound to the place it was stored in.
  *
- * A stored piece is: 0xFE "LK", the format version (1), the length of the key's id, the id, a 96-bit nonce, the
- * ciphertext, a 128-bit tag. No plain piece begins with 0xFE: plain pieces are UTF-8.
+ * A stored value is: 0xFE "LK", the format version (1), the length of the key's id, the id, a 96-bit nonce, the
+ * ciphertext, a 128-bit tag. No plain value begins with 0xFE: plain values are UTF-8.
  *
  * Each record has a key of its own, derived from the named one. A nonce can therefore collide only with the few others of
- * its record, and a key is never used up, however many records there are.
+ * its record, so the number of records sets no limit to how long a key may be used.
  */
 
 import { createCipheriv, createDecipheriv, createHmac, createSecretKey, KeyObject } from "node:crypto";
@@ -18,15 +18,15 @@ import { nonceBytes } from "./ports.ts";
 export interface EncryptionOptions {
   /**
    * Keys by their ids, each of 32 random bytes. All of them decode. An id has 1 to 64 visible ASCII characters, is stored
-   * with every piece, and must never get other bytes.
+   * with every value, and must never get other bytes.
    */
   readonly keys: Readonly<Record<string, Uint8Array | KeyObject>>;
-  /** Id of the key that new pieces are encrypted under. */
+  /** Id of the key that new values are encrypted under. */
   readonly current: string;
   /**
-   * How pieces that are not encrypted are treated. `refuse`: they do not decode. `read`: they decode, and new pieces are
-   * encrypted. `write`: they decode, and new pieces are not encrypted yet; for as long as some processes cannot decode.
-   * Under `read` and `write`, anyone with write access to the tables can forge answers. Default `refuse`.
+   * What happens with stored values that are not encrypted. `refuse`: decoding them fails. `read`: they are decoded, and new
+   * values are encrypted. `write`: they are decoded, and new values are not encrypted yet; for as long as some processes
+   * have no codec. Under `read` and `write`, anyone with write access to the tables can forge answers. Default `refuse`.
    */
   readonly plaintext?: "refuse" | "read" | "write";
 }
@@ -45,12 +45,12 @@ const keyLength = 32;
 const algorithm = "aes-256-gcm";
 
 /**
- * Makes the codec that encrypts answers, inputs, results and effects. A piece that it cannot decode is an error for the
+ * Makes the codec that encrypts answers, inputs, results and effects. A value that it cannot decode is an error for the
  * caller and never makes anything run again.
  *
  * Decoding throws {LatchkeyError} `encryption-key-unknown`, `decryption-failed` or `not-encrypted`.
  *
- * @throws {TypeError} when a key has not 32 bytes, an id is not one, or `current` names no key.
+ * @throws {TypeError} when a key is not 32 bytes long, a key id is invalid, or `current` is not the id of one of the keys.
  */
 export function encryptionCodec(options: EncryptionOptions): Codec {
   checkOptions("encryptionCodec", options, encryptionOptions);
@@ -114,10 +114,10 @@ function isSealed(stored: Uint8Array): boolean {
 
 /** @throws {LatchkeyError} */
 function open(keys: ReadonlyMap<string, KeyObject>, stored: Uint8Array, context: CodecContext): Uint8Array {
-  const { id, nonce, ciphertext, tag } = piecesOf(stored);
+  const { id, nonce, ciphertext, tag } = parse(stored);
   const key = keys.get(id);
   if (key === undefined) {
-    const message = `A stored piece is encrypted under the key ${quoted(id)}, which this process was not given.`;
+    const message = `A stored value is encrypted under the key ${quoted(id)}, which this process does not have.`;
     throw new LatchkeyError("encryption-key-unknown", { message });
   }
   try {
@@ -129,13 +129,13 @@ function open(keys: ReadonlyMap<string, KeyObject>, stored: Uint8Array, context:
   }
 }
 
-function piecesOf(stored: Uint8Array) {
+function parse(stored: Uint8Array) {
   const version = stored[magic.length];
   const idEnd = headBytes + (stored[headBytes - 1] ?? 0);
   const nonceEnd = idEnd + nonceLength;
   const tagStart = stored.byteLength - tagLength;
   if (version !== formatVersion || tagStart < nonceEnd) {
-    const message = `A stored piece is cut short, or of an unknown format (version ${version}).`;
+    const message = `A stored value is truncated, or its format (version ${version}) is unknown.`;
     throw new LatchkeyError("decryption-failed", { message });
   }
   return {
@@ -152,8 +152,9 @@ function recordKey(key: KeyObject, { recordId }: CodecContext): Buffer {
   return hmac.digest();
 }
 
-/** What is authenticated beside the piece: where it belongs. */
+/** What is authenticated beside the value: where it belongs. */
 function place(id: string, { tenant, scope, key, recordId, fingerprint, part }: CodecContext): Buffer {
+  // Part of every tag: with another label, nothing that is stored would decode.
   const label = `latchkey piece ${formatVersion}`;
   return Buffer.concat(encodeFields([label, id, tenant, scope, key, recordId, fingerprint, part]));
 }

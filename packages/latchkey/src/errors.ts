@@ -43,7 +43,7 @@ export const errorCodes = {
   },
   "decryption-failed": {
     summary:
-      "A stored piece does not decrypt where it is: it was altered, it was moved from another record, tenant or step, or the encryption key's bytes have changed since it was stored.",
+      "A stored value cannot be decrypted: it was altered, moved from another record, tenant or step, or the bytes of the encryption key have changed since it was stored.",
     remedy:
       "Nothing ran. If the bytes of an encryption key were changed under its old name, restore the old bytes. Otherwise find out what wrote to Latchkey's tables.",
   },
@@ -57,7 +57,7 @@ export const errorCodes = {
       "Use Postgres. Or pass `allowProduction: true` and accept that the data survives a crash of the process, not a power loss.",
   },
   "encryption-key-unknown": {
-    summary: "A stored piece is encrypted under a key that this process does not have.",
+    summary: "A stored value is encrypted under a key that this process does not have.",
     remedy: "Nothing ran. Put the key that the message names back into `keys` of `encryptionCodec`.",
   },
   "identity-is-credential": {
@@ -91,9 +91,9 @@ export const errorCodes = {
     remedy: "Let the error through, and do not report it: nothing that the handler did is kept.",
   },
   "not-encrypted": {
-    summary: "A stored piece is not encrypted, and this process reads encrypted pieces only.",
+    summary: "A stored value is not encrypted, and this process reads encrypted values only.",
     remedy:
-      'Nothing ran. While there are records from before encryption, set `plaintext: "read"` on `encryptionCodec`. Otherwise find out what wrote the piece.',
+      'Nothing ran. While there are records from before encryption, set `plaintext: "read"` on `encryptionCodec`. Otherwise find out what wrote the value.',
   },
   "outcome-in-doubt": {
     summary: "A call of this attempt may have happened, or not.",

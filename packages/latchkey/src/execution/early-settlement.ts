@@ -42,8 +42,8 @@ async function settleFirst<Tx>(runtime: Runtime<Tx>, key: RecordKey, recordId: s
 }
 
 /**
- * Whether the settlement fits this doubt. One of a call fits while that call, in that generation, is in doubt. One that says
- * that all has happened always fits; one that says that it failed does not apply to a later attempt.
+ * Whether the settlement applies to what is in doubt now. A settlement of one call fits while that generation of the call is in
+ * doubt. `settle_completed` always fits; every other settlement fits only the attempt during which it arrived.
  */
 function fits(
   record: LatchkeyRecord,

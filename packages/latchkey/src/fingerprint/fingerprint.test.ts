@@ -302,7 +302,7 @@ describe("parsed bodies", () => {
     ["a bigint inside", { a: [{ b: 1n }] }],
     ["a Map", { a: new Map([["b", 1]]) }],
     ["a Set", [new Set([1])]],
-    ["a Date that is none", { a: new Date(Number.NaN) }],
+    ["an invalid Date", { a: new Date(Number.NaN) }],
     ["an Error", { a: Object.assign(new Error("x"), { code: 1 }) }],
     ["a RegExp", { a: /x/u }],
     ["a Blob", { a: new Blob(["x"]) }],

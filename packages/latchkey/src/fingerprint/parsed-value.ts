@@ -1,7 +1,7 @@
 import { type CanonicalJsonLimits, canonicalJson } from "./canonical-json.ts";
 import { isOpaque } from "./opaque.ts";
 
-/** Thrown for a value that JSON cannot carry, so that it has no fingerprint. */
+/** Thrown for a value that JSON cannot represent, so that it has no fingerprint. */
 export class NotFingerprintableError extends TypeError {
   override readonly name = "NotFingerprintableError";
 }
@@ -25,10 +25,10 @@ export function parsedValueBytes(
  * The JSON of a value, for comparing values by it. Members that are undefined, functions or symbols are left out, as
  * JSON.stringify leaves them out.
  *
- * @throws NotFingerprintableError if JSON cannot carry the value, or would write it as it writes others: undefined, a function
- * or a symbol in place of all of it; anywhere in it a bigint, NaN or an infinity (JSON.parse makes infinities of numbers like
- * 1e400), a Date that is none, a Map, a Set, a stream, a Blob or another object whose members JSON does not see; a cycle, or
- * nesting too deep for JSON.stringify.
+ * @throws NotFingerprintableError if JSON cannot represent the value, or would write different values as the same text: if the
+ * value itself is undefined, a function or a symbol; if it contains a bigint, NaN or an infinity (JSON.parse reads numbers like
+ * 1e400 as infinities), an invalid Date, a Map, a Set, a stream, a Blob or another object whose contents JSON does not include;
+ * if it contains itself, or is nested too deeply for JSON.stringify.
  */
 export function exactJson(value: unknown): string {
   let text: string | undefined;
@@ -38,25 +38,25 @@ export function exactJson(value: unknown): string {
     if (cause instanceof NotFingerprintableError) throw cause;
     throw new NotFingerprintableError("JSON.stringify cannot write this value", { cause });
   }
-  if (text === undefined) throw new NotFingerprintableError("JSON has no form for this value");
+  if (text === undefined) throw new NotFingerprintableError("JSON cannot represent this value");
   return text;
 }
 
 /** @param value after `toJSON`, where it has one */
 function refuseInexact(this: Readonly<Record<string, unknown>>, name: string, value: unknown): unknown {
   if (typeof value === "number" && !Number.isFinite(value)) {
-    throw new NotFingerprintableError("JSON has no form for NaN and infinities");
+    throw new NotFingerprintableError("JSON cannot represent NaN or infinities");
   }
   if (value === null && this[name] instanceof Date) {
-    throw new NotFingerprintableError("JSON has no form for a Date that is none");
+    throw new NotFingerprintableError("JSON cannot represent an invalid Date");
   }
   if (typeof value === "object" && value !== null && isOpaque(value)) {
-    throw new NotFingerprintableError(`JSON does not see what is in a ${classOf(value)}`);
+    throw new NotFingerprintableError(`JSON does not include the contents of a ${classOf(value)}`);
   }
   return value;
 }
 
 function classOf(value: object): string {
   const { name }: { readonly name?: unknown } = value.constructor ?? {};
-  return typeof name === "string" && name !== "" ? name : "value of a class of its own";
+  return typeof name === "string" && name !== "" ? name : "value of an unnamed class";
 }

@@ -161,8 +161,8 @@ function hasBareComma(line: string): boolean {
 }
 
 /**
- * Whether a key is what a client's bug has left in the place of one: a value that is none, or a template that was never
- * filled in. All requests with that bug have the same key, so that one customer's second order is the first one's retry.
+ * Whether a key is what a faulty client sends in place of a key: the text of a missing value, or a template that was not
+ * filled in. All requests of such a client have the same key, so one customer's order would be taken for a retry of another's.
  */
 export function isPlaceholderKey(key: string): boolean {
   return placeholder.test(key);

@@ -45,7 +45,7 @@ const secondLookMs = 500;
 interface Watch {
   /** False for a first delivery, so that a message which succeeds at once costs no extra writes. */
   readonly counted: boolean;
-  /** The tally at the first look, because of which the message is suspected to kill its process. */
+  /** The tally at the latest look that found the message to kill its process; null if none has. */
   suspected: MessageTally | null;
   /**
    * Returns that are not written yet; until they are, their runs look like deaths. Includes one for a start in doubt: if that
@@ -113,9 +113,9 @@ export class MessageInbox<Tx, I> implements Inbox {
   }
 
   /**
-   * Decides one delivery after those of the same message that are counted, and then counts it, too, whatever the broker
-   * reports: nats-server 2.9 can deliver a message of a consumer that died twice at once, the second time as if it were the
-   * first delivery. If that one ran uncounted, a message that kills its process would kill every new one.
+   * Decides one delivery after the earlier ones of the same message that are counted, and then counts it too, even if the
+   * broker calls it a first one: nats-server 2.9 can deliver a dead consumer's message twice at the same time, and mark the
+   * second delivery as a first one. If that one ran uncounted, a message that kills its process would kill every new one.
    */
   async #afterCounted(message: Message, read: ReadMessage<I>): Promise<Verdict> {
     const { digest } = read.facts;
@@ -131,7 +131,7 @@ export class MessageInbox<Tx, I> implements Inbox {
     }
   }
 
-  /** Between two tries only the message is held: no lock, connection or turn. */
+  /** Between two tries it holds the message only: no lock, no connection, and no other message waits for it. */
   async #untilDecided(message: Message, read: ReadMessage<I>, counted: boolean): Promise<Verdict> {
     const { clock, random } = this.#runtime.ports;
     const { signal } = this.#closing;

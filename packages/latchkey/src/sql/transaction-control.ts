@@ -39,7 +39,7 @@ export function mayLeaveBehind(sql: string): boolean {
 }
 
 interface Statement {
-  /** Its first words in lower case, as long as nothing else stood between them. */
+  /** Its first words in lower case, up to the first token that is not a word. */
   readonly head: string[];
   headClosed: boolean;
   lastWord: string;
@@ -47,7 +47,7 @@ interface Statement {
   bodyDepth: number;
 }
 
-/** What `judge` says of the first statement of which it says something. */
+/** The first result of `judge` that is not null, statement by statement. */
 function scan(sql: string, judge: (head: readonly string[]) => string | null): string | null {
   let statement = newStatement();
   let at = 0;

@@ -1,6 +1,6 @@
 /**
- * Hints between the processes that use one store that something is due. A lost hint costs a poll interval and nothing
- * else; nothing depends on hints. They are never part of a user's transaction.
+ * Hints that something is due, sent between processes that use the same store. Nothing depends on them: a lost hint costs at
+ * most one poll interval. They are never part of a user's transaction.
  */
 export type Hint = "effects" | "pending";
 

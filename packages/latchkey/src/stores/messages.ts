@@ -66,19 +66,19 @@ export interface MessageSupport {
   find(digest: string, tenant?: string | null): Promise<MessageTally | null>;
 
   /**
-   * Adds to the message's tally, which it begins if there is none. A dead message is counted, too, and stays dead. A repeated
-   * call counts again, so limits on counts are bounds, not exact numbers.
+   * Adds to the message's tally, and begins one if there is none. A dead message is counted too, and stays dead. A repeated
+   * call counts again, so counts may be too high, and limits on them are not exact.
    */
   count(facts: MessageFacts, count: MessageCount, id: string): Promise<MessageTally>;
 
-  /** Removes the tally of a message that has succeeded. That of a dead one stays. */
+  /** Removes the tally of a message that has succeeded. The tally of a dead message stays. */
   forget(digest: string, tenant?: string | null): Promise<void>;
 
   /**
    * → `dead`. A message that is dead already keeps its letter.
    *
-   * @param judged the tally because of which it is dead, or null if there is another reason, and then it need not be watched
-   * @returns whether it is dead; false, only with `judged`, if its tally has changed since or is gone, and nothing was written
+   * @param judged the tally that decided it; null if it is dead for another reason, in which case it need not have a tally
+   * @returns whether it is dead. False, only with `judged`: its tally has changed since or is gone, and nothing was written
    */
   bury(
     facts: MessageFacts,

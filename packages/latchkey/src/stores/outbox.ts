@@ -85,8 +85,8 @@ export interface EffectWant {
   readonly effect: string;
   readonly limit: number;
   /**
-   * Whether the claim also starts the effects of which nothing is in doubt and no result is kept (default: it does not). For a
-   * dispatcher that sends everything it gets at once, and may send again what was started and not sent.
+   * Whether the claim also marks effects as started if nothing about them is in doubt and no result is stored. Default false.
+   * For a dispatcher that sends every claimed effect immediately and may repeat a send that was recorded but not made.
    */
   readonly starts?: boolean;
 }

@@ -63,7 +63,7 @@ export async function admit<Tx>(job: LeaseJob<Tx>): Promise<Admitted | Result> {
     await pause(clock, retryPauseMs(round, random, admissionPauses));
   }
   throw new StoreError("rolled_back", {
-    message: `Gave up after losing ${admissionsMax} admissions to other writers`,
+    message: `Gave up after ${admissionsMax} tries: other writers changed the record first, or the store answered too late`,
   });
 }
 

@@ -39,7 +39,7 @@ export function handlerWork<Tx>(
         async conclude(ran) {
           if (refused !== null) return refused;
           if (ran.kind === "timed_out") {
-            // The signal has asked the handler to stop; if it answers all the same, its answer is what has happened.
+            // The signal has asked the handler to stop; if it still answers, that answer is the outcome.
             void over.promise
               .then(() => working)
               .then(

@@ -17,11 +17,11 @@ export interface HeldLease {
   /** By the current clock: a process that was frozen knows before its timers fire. */
   holds(): boolean;
   abort(reason: Error): void;
-  /** While true, a lost lease is not reported: a beat may meet the attempt's own last write. */
+  /** While true, a lost lease is not reported: a renewal may find the record already ended by this attempt. */
   setEnding(ending: boolean): void;
   /** The attempt ends: from now on a lost lease is not reported, whatever its last step does. */
   conclude(): void;
-  /** The current fence, or the one that is being taken: once that has happened, this attempt has no other. */
+  /** The fence requested last: the current one, or that of a `refence` which is running or in doubt. */
   latestFence(): Fence;
   /** Whether a record with this token belongs to this attempt. */
   isOwnToken(token: string): boolean;

@@ -68,7 +68,7 @@ async function untilDecided<Tx>(job: Job<Tx>): Promise<Result> {
     await pause(clock, retryPauseMs(round, random, conflictPauses));
   }
   throw new StoreError("rolled_back", {
-    message: `Gave up after losing ${roundsMax} admissions to other writers`,
+    message: `Gave up after ${roundsMax} tries: each time another writer had changed the record first`,
   });
 }
 

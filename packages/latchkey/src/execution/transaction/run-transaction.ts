@@ -88,7 +88,7 @@ async function untilDecided<Tx>(job: Job<Tx>): Promise<Result> {
     const pauseMs = retryPauseMs(round, random, conflictPauses);
     if (round === roundsMax || clock.monotonicMs() + pauseMs >= deadline) {
       throw new StoreError("rolled_back", {
-        message: `Gave up after losing ${round} transactions to others`,
+        message: `Gave up after ${round} tries, which conflicted with other transactions`,
       });
     }
     await pause(clock, pauseMs);

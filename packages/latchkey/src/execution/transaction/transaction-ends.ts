@@ -278,6 +278,6 @@ function executed(ran: AnsweredRan, stored: boolean, expiresAt: number | null): 
 
 function expectAnswered(ran: Ran): AnsweredRan {
   if (ran.kind !== "answered")
-    throw new TypeError(`A transaction that ${ran.kind} cannot have been committed`);
+    throw new TypeError(`A transaction whose work ended as "${ran.kind}" cannot have been committed`);
   return ran;
 }

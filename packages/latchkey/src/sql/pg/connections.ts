@@ -126,7 +126,7 @@ export class Connections {
     const { max, connectionTimeoutMillis } = this.#connector.options ?? {};
     const isWait = cause === undefined || (cause instanceof Error && cause.message === poolTimeout);
     if (isWait && max !== undefined && this.#busyCount >= max) {
-      const message = `All ${max} connections of the pool were in use for ${Math.round(waitedMs)} ms: raise its \`max\`, or hold connections for less long`;
+      const message = `All ${max} connections of the pool were in use for ${Math.round(waitedMs)} ms: raise its \`max\`, or release connections sooner`;
       const retryAfterMs = this.#share.limit.drainMs(waitedMs);
       return new StoreError("not_sent", { cause, message, overload: true, retryAfterMs });
     }
@@ -141,7 +141,7 @@ export class Connections {
 }
 
 const endlessConnects =
-  "Connections that hang while they are opened keep their places in it for ever: set `connectionTimeoutMillis`, for example to 3000";
+  "A connection attempt that hangs occupies the pool for ever: set `connectionTimeoutMillis`, for example to 3000";
 
 const always = () => true;
 const poolTimeout = "timeout exceeded when trying to connect";

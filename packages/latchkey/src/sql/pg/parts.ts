@@ -187,7 +187,7 @@ class Mark implements FirstPipeline {
     return this.#opening !== null;
   }
 
-  /** A rider would wait here for the part before without being counted among the statements that wait. */
+  /** A statement sent along with the savepoint would wait here for the previous part, and would not be counted as waiting. */
   get takesRider(): boolean {
     return !this.sent && this.#place.before?.waits !== true;
   }

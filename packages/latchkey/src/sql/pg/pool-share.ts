@@ -63,7 +63,7 @@ class ConcurrencyLimit {
    * @throws {StoreError} `not_sent` after `timeoutMs` in line
    */
   async enter(clock: Clock, timeoutMs: number): Promise<() => void> {
-    if (this.#waiting.size > 0 || this.#inside >= this.#limit()) await this.#waitForPlace(clock, timeoutMs);
+    if (this.#waiting.size > 0 || this.#inside >= this.#limit()) await this.#waitForAdmission(clock, timeoutMs);
     else this.#inside += 1;
     const enteredMs = clock.monotonicMs();
     let left = false;
@@ -85,13 +85,13 @@ class ConcurrencyLimit {
     }
   }
 
-  /** Estimates how long the running and the waiting transactions take to finish; `waitedMs` or more if none has finished yet. */
+  /** Estimates how long the running and the waiting transactions take to finish. If none has finished yet, it assumes `waitedMs` for each. */
   drainMs(waitedMs: number): number {
     const rounds = Math.ceil((this.#waiting.size + 1) / Math.max(1, this.#limit()));
     return Math.min(drainMaxMs, Math.ceil(rounds * (this.#holdMs ?? waitedMs)));
   }
 
-  #waitForPlace(clock: Clock, timeoutMs: number): Promise<void> {
+  #waitForAdmission(clock: Clock, timeoutMs: number): Promise<void> {
     return new Promise((resolve, reject) => {
       const enter = () => {
         this.#waiting.delete(enter);
@@ -102,7 +102,7 @@ class ConcurrencyLimit {
       const cancel = clock.startTimer(timeoutMs, () => {
         this.#waiting.delete(enter);
         const message =
-          `No place among the ${this.#limit()} running transactions became free within ${timeoutMs} ms: ` +
+          `The pool was at its limit of ${this.#limit()} running transactions for ${timeoutMs} ms: ` +
           "raise the pool's `max` (or `transactionsMax`), or do less inside handlers";
         const retryAfterMs = this.drainMs(timeoutMs);
         reject(new StoreError("not_sent", { message, overload: true, retryAfterMs }));

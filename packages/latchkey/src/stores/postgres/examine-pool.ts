@@ -29,7 +29,7 @@ function poolFindings(connections: Connections, { notify }: PoolUse): readonly F
   const findings: Finding[] = [];
   if (!options.connectionTimeoutMillis) {
     const message =
-      "The pool has no connectionTimeoutMillis: connections that hang while they are opened keep their places for ever, until every request gets 503.";
+      "The pool has no connectionTimeoutMillis: each connection attempt that hangs occupies the pool for ever, until every request gets 503.";
     findings.push(failed("pool", message, "Set connectionTimeoutMillis, for example to 3000."));
   }
   const { max } = options;

@@ -41,7 +41,7 @@ export async function examinePostgres(
   try {
     server = onlyRow(await executor.read(statements.server.bind({})));
   } catch (error) {
-    return [failed("connection", `The database cannot be asked: ${why(error)}.`, unreachableRemedy)];
+    return [failed("connection", `The database could not be queried: ${why(error)}.`, unreachableRemedy)];
   }
   const found: Finding[] = [connected(server), isolation(server), readOnly(server)];
   const add = async (check: string, look: () => Promise<Finding | readonly Finding[]>) => {
@@ -150,8 +150,8 @@ async function rowLevelSecurity({ executor, statements, schema }: ExamineParts):
       ? ok("search-path", "Postgres's own operators and types are found first.")
       : failed(
           "search-path",
-          `The search_path looks in ${hostile} before pg_catalog, which has operators or types that go by the names of Postgres's own: every request is refused.`,
-          "Take pg_catalog out of the search_path.",
+          `The search_path lists ${hostile} before pg_catalog, which contains operators or types with the same names as Postgres's own: every request is refused.`,
+          "Remove pg_catalog from the search_path, so that Postgres searches it first.",
         );
   return [security, path];
 }

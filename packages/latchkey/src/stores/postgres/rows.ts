@@ -54,13 +54,13 @@ export function bytesOf(hex: string): Uint8Array {
 
 /** A row or a value that the statements cannot produce: a defect, or a column that was altered. */
 function unexpected(column: string, value: unknown): TypeError {
-  return new TypeError(`Column ${column} came back as ${typeof value}`);
+  return new TypeError(`Column ${column} was returned as ${typeof value}`);
 }
 
-/** The first row of a statement that always has one. */
+/** The first row of a statement that must return one. */
 export function onlyRow(rows: readonly SqlRow[] | undefined): SqlRow {
   const row = rows?.[0];
-  if (row === undefined) throw new TypeError("A statement that always has a row came back without one");
+  if (row === undefined) throw new TypeError("A statement that must return a row returned none");
   return row;
 }
 

@@ -8,10 +8,9 @@ export function checkSuitability(schema: string, row: SqlRow): void {
   const role = textOf(row, "role_name");
   const hostile = nullableText(row, "hostile");
   if (hostile !== null) {
-    const because = "which has operators or types that go by the names of Postgres's own";
-    throw unsuitable(
-      `The search_path looks in ${hostile} before pg_catalog, ${because}. Take pg_catalog out of it`,
-    );
+    const because = "which contains operators or types with the same names as Postgres's own";
+    const remedy = "Remove pg_catalog from the search_path, so that Postgres searches it first";
+    throw unsuitable(`The search_path lists ${hostile} before pg_catalog, ${because}. ${remedy}`);
   }
   const hidden = nullableText(row, "hidden");
   if (hidden !== null) {

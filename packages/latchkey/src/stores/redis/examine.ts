@@ -45,7 +45,7 @@ function unreachable(error: unknown): Finding {
   }
   return failed(
     "connection",
-    `Redis cannot be asked: ${message.replace(/\.$/u, "")}.`,
+    `Redis could not be queried: ${message.replace(/\.$/u, "")}.`,
     "Check the client's address and password.",
   );
 }
