@@ -53,7 +53,7 @@ test.each([
       const behind = await examineService({ postgres: { url: pooler.url, pool, store } });
       expect(behind.of("pooler").status).toBe(found);
       expect(behind.of("pooler").message).toContain(
-        mode === "session" ? "a session of its own" : "transaction mode",
+        mode === "session" ? "has its own session" : "transaction mode",
       );
     } finally {
       await pooler.stop();

@@ -150,7 +150,7 @@ describe("on Postgres", () => {
     const newer = await examineDatabase(place.url);
     expect(newer.of("migrations")).toMatchObject({
       status: "failed",
-      remedy: "Use the package that made it, or a newer one.",
+      remedy: "Use the version of the package that migrated it, or a newer one.",
     });
     await alter(place.url, "drop table latchkey.early", "update latchkey.settings set value = '2'");
     expect((await examineDatabase(place.url)).of("migrations").message).toContain("lacks tables: early");
@@ -246,7 +246,7 @@ describe("on Postgres", () => {
     expect(of("records")).toMatchObject({
       status: "failed",
       message: expect.stringContaining(
-        "Of the newest records (4) 2 have columns that do not fit their state",
+        "Of the newest records (4), 2 have columns that do not fit their state",
       ),
     });
     const [select = ""] = /select \* from .*?'[^']+'/u.exec(of("records").remedy ?? "") ?? [];
@@ -294,7 +294,7 @@ describe("on Postgres", () => {
       { max: 3, connectionTimeoutMillis: 3_000 },
       0,
       "warning",
-      "a worker that is notified needs 4",
+      "a worker with `notify` needs at least 4",
     ],
   ])("a pool %s", async (_, options, exitCode, status, message) => {
     const found = await examineService(service({ pool: options }));

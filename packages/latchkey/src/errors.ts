@@ -12,7 +12,7 @@ export const errorCodes = {
       "Return or send an answer. An Express handler that never answers fails with `attempt-limit` instead, since it may still begin a stream until then.",
   },
   "answer-too-large": {
-    summary: "The answer is larger than Latchkey holds in memory until the commit (`answerHoldBytes`).",
+    summary: "The answer is larger than Latchkey buffers in memory until the commit (`answerHoldBytes`).",
     remedy: "Answer with a link to the large content, or raise `answerHoldBytes`.",
   },
   "answer-twice": {
@@ -174,7 +174,7 @@ export const errorCodes = {
   },
   "work-failed": {
     summary:
-      "A service of a one-shot worker could not use the store. What the other services did stays done.",
+      "A service of a one-shot worker could not use the store. The work of the other services is kept.",
     remedy:
       "Find the reason in `cause`. The remaining work is due at the next start. `report` lists what was done.",
   },

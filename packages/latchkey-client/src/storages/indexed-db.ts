@@ -12,7 +12,7 @@ const table = "intents";
  * @throws {TypeError} if the platform has no IndexedDB
  */
 export function indexedDbStorage(name = "latchkey", factory = platform.indexedDB): IntentStorage {
-  if (factory === undefined) throw new TypeError("there is no IndexedDB here");
+  if (factory === undefined) throw new TypeError("This platform has no IndexedDB: use another storage");
   let opened: Promise<IdbDatabase> | undefined;
   const forget = () => {
     opened = undefined;

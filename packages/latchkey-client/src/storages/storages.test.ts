@@ -29,7 +29,7 @@ test("a record of text gives every byte back, also of a body of a megabyte", () 
 });
 
 test("indexedDbStorage says where there is no IndexedDB", () => {
-  expect(() => indexedDbStorage()).toThrow(new TypeError("there is no IndexedDB here"));
+  expect(() => indexedDbStorage()).toThrow(new TypeError("This platform has no IndexedDB: use another storage"));
 });
 
 /** In the form of sessionStorage. */

@@ -119,11 +119,11 @@ function checkKind<I, R>(name: string, settings: EffectSettings<I, R>): void {
   switch (deduplication) {
     case "provider":
       if (dedupeWindowMs === null) refuse("deduplication `provider` needs dedupeWindowMs");
-      if (lookup !== null || close !== null) refuse("lookup and close belong to deduplication `lookup`");
+      if (lookup !== null || close !== null) refuse("lookup and close are only for deduplication `lookup`");
       break;
     case "lookup":
       if (lookup === null) refuse("deduplication `lookup` needs a lookup function");
-      if (dedupeWindowMs !== null) refuse("dedupeWindowMs belongs to deduplication `provider`");
+      if (dedupeWindowMs !== null) refuse("dedupeWindowMs is only for deduplication `provider`");
       break;
     case "none":
       if (lookup !== null || close !== null || dedupeWindowMs !== null)

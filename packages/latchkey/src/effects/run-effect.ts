@@ -79,7 +79,7 @@ function giveUp<T>(
   late: (value: T) => void,
 ): void {
   acting.then(late, nothing);
-  call.giveUp(new Error(`Effect ${effect.name} was given up`));
+  call.giveUp(new Error(`Effect ${effect.name} was given up: its time limit is over, or its caller has stopped`));
 }
 
 /** Sends once. `late` gets the value that a send returns after it was given up. Never rejects. */
@@ -124,7 +124,7 @@ function callOf(key: string): { readonly given: EffectCall; readonly giveUp: (re
 
 type Execute = (input: unknown, call: EffectCall) => Promise<unknown>;
 
-/** What it throws at once is a rejection, and a thenable a promise. */
+/** Turns a synchronous exception into a rejection, and a thenable into a promise. */
 function startNow<T, A extends readonly unknown[]>(
   act: (...given: A) => Promise<T>,
   ...given: A

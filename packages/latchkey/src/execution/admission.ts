@@ -17,7 +17,7 @@ import type { ActiveKeyCap } from "./guards/active-key-cap.ts";
 import type { Runtime } from "./runtime.ts";
 import { codecContext } from "./stored-values.ts";
 
-/** The least delay, and the default if nothing is known. */
+/** The shortest delay, and the default if nothing is known about the attempt. */
 const retryAfterDefaultMs = 1_000;
 const retryAfterMaxMs = 10_000;
 
@@ -143,8 +143,9 @@ export function resultOf<Tx>(
 }
 
 /**
- * Half of the attempt's running time: the last retry comes at most half as late as the answer did, and the number of retries
- * grows with the logarithm of the time. Never past the end of the lease, when the record's outcome is decided.
+ * Half of the time that the attempt has run so far. So the retry that gets the answer comes late by at most half of the attempt's
+ * running time, and the number of retries grows with its logarithm. Never after the end of the lease, when the record's outcome
+ * is decided.
  */
 export function askAgainMs(
   { createdAt, leaseEndsAt }: Extract<Decision, { kind: "in_progress" }>,

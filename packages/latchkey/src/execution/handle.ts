@@ -47,7 +47,7 @@ function checkedRetention(wanted: Partial<Retention>, current: Retention): Reten
   const whole = Number.isSafeInteger(retentionMs) && Number.isSafeInteger(forgetAfterMs);
   if (!whole || retentionMs <= 0 || forgetAfterMs < retentionMs) {
     throw new TypeError(
-      "retain: retentionMs must be a positive whole number, and forgetAfterMs one that is not smaller",
+      "retain: retentionMs and forgetAfterMs must be positive whole numbers, and forgetAfterMs must not be below retentionMs",
     );
   }
   return { retentionMs, forgetAfterMs };

@@ -42,7 +42,7 @@ export class Lifecycle {
    */
   async run<T>(submit: () => Promise<T>): Promise<T> {
     if (this.#closing !== null && !insideAttempt()) {
-      const message = "latchkey.close() was called: this process takes no more work";
+      const message = "latchkey.close() was called: this process accepts no more work";
       throw new StoreError("not_sent", { message, overload: true });
     }
     this.#running += 1;

@@ -307,7 +307,7 @@ function checkDeduplicates<Tx>(runtime: Runtime<Tx>, { name, effect }: CallStep)
   const deduplication = runtime.effects.get(effect)?.settings.deduplication ?? "provider";
   if (deduplication === "provider") return;
   throw new TypeError(
-    `Call ${name} is of effect ${effect}, whose deduplication is \`${deduplication}\`: that it may be sent again is no ` +
+    `Call ${name} belongs to effect ${effect}, whose deduplication is \`${deduplication}\`, so deduplication is no ` +
       "proof. Use `closed-downstream` once the other side refuses it, or an operator and a reason",
   );
 }

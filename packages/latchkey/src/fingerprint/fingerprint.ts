@@ -197,7 +197,7 @@ function requestBody(request: FingerprintRequest, options: FingerprintOptions, v
   const names = typeof choice === "object" ? checkFieldNames(choice.fields) : null;
   if ((choice === "parsed") === body instanceof Uint8Array) {
     throw new TypeError(
-      'a parsed body needs the fingerprint option body: "parsed", and any other option the bytes',
+      'A parsed body needs the fingerprint option body: "parsed"; with any other value of that option the body must be bytes',
     );
   }
   if (!(body instanceof Uint8Array)) return parsedBody(body.parsed, options.limits);

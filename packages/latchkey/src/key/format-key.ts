@@ -10,7 +10,7 @@ export function formatKey(key: string): string {
   let start = 0;
   for (let index = 0; index < key.length; index++) {
     const code = key.charCodeAt(index);
-    if (!isPrintable(code)) throw new TypeError("an idempotency key may hold printable ASCII only");
+    if (!isPrintable(code)) throw new TypeError("An idempotency key may contain only printable ASCII");
     if (code === 0x22 || code === 0x5c) {
       parts.push(key.slice(start, index), "\\");
       start = index;

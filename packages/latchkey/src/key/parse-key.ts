@@ -101,7 +101,7 @@ function decodeBare(value: string): KeyResult {
     const code = value.charCodeAt(index);
     if (!isVisible(code) || code === 0x22 || code === 0x2c) {
       return invalid(
-        "An unquoted idempotency key may hold visible ASCII without comma, double quote or space only.",
+        "An unquoted idempotency key may contain only visible ASCII, without commas, double quotes and spaces.",
       );
     }
   }
@@ -111,7 +111,7 @@ function decodeBare(value: string): KeyResult {
 function decodeOpaque(value: string): KeyResult {
   for (let index = 0; index < value.length; index++) {
     if (!isPrintable(value.charCodeAt(index))) {
-      return invalid("An idempotency key may hold printable ASCII only.");
+      return invalid("An idempotency key may contain only printable ASCII.");
     }
   }
   return { ok: true, key: value };

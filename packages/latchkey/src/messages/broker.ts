@@ -3,10 +3,11 @@
  * the inbox for a `Verdict`, and carries it out; it decides nothing and stores nothing.
  *
  * - A message stays unacknowledged until the inbox has returned its verdict. Nothing is acknowledged early.
- * - `ack`: the message's work is committed, or the message is in Latchkey's table of dead letters.
+ * - `ack`: the message's work is committed. The adapter acknowledges the message.
  * - `give_back`: nothing was committed; the broker should deliver the message again, not before `afterMs`. For a broker that
  *   cannot wait, the adapter keeps the message until then.
- * - `reject` takes the place of `ack` for a dead letter where the user wants the broker's own dead-letter handling, too.
+ * - `dead`: the message is in Latchkey's table of dead letters. The adapter acknowledges it, or, if the user also wants the
+ *   broker's own handling of dead letters, rejects it or sends it to a topic.
  */
 import type { GiveBackReason, MessageDeath } from "./reasons.ts";
 
@@ -24,14 +25,13 @@ export interface Message {
   readonly headers: Readonly<Record<string, unknown>>;
   /** The broker's kind, as a value of OpenTelemetry's `messaging.system.name`, for spans. Absent: spans lack that attribute. */
   readonly system?: string;
-  /** Whether an earlier delivery of it may have begun; also true if the broker does not know. */
+  /** Whether an earlier delivery of it may have begun to run; also true if the broker does not report this. */
   readonly redelivered: boolean;
 }
 
 export type Verdict =
   | { readonly settle: "ack"; readonly because: "executed" | "accepted" | "duplicate" }
   | { readonly settle: "give_back"; readonly because: GiveBackReason; readonly afterMs: number }
-  /** The message is in the table of dead letters. */
   | { readonly settle: "dead"; readonly because: MessageDeath | "dead-already" };
 
 /** How many messages ended in each way since the consumer was started. */
@@ -49,7 +49,7 @@ export interface ConsumerCounts {
 
 /** A consumer that is running. */
 export interface MessageConsumer {
-  /** Starts no further messages, gives back those that are held or wait, and waits until the running ones have ended and are settled. */
+  /** Starts no further messages, gives back those that wait, and resolves when the running ones have ended and are settled. */
   stop(): Promise<void>;
   counts(): ConsumerCounts;
 }

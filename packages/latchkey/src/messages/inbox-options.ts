@@ -13,8 +13,8 @@ export interface InboxOptions<I> {
   /** A message becomes a dead letter after this many failed runs. Default 5. */
   readonly failuresMax?: number;
   /**
-   * A message becomes a dead letter after this many deaths of a process that ran it. The first delivery is not counted, and
-   * from the second counted one on the message runs while no other of this inbox does. Default 3.
+   * A message becomes a dead letter after this many deaths of a process that ran it. The first delivery is not counted. After
+   * the first counted death the message runs alone, while no other message of this inbox runs. Default 3.
    */
   readonly killsMax?: number;
   /**

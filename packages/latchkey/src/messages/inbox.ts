@@ -25,12 +25,12 @@ export type MessageHandler<Tx, E extends DirectExecution, I> = (
 ) => Promise<void>;
 
 /**
- * Makes an inbox for one operation. Adapters of brokers are built on it; for a broker without one, pass its messages to
+ * Makes an inbox for one operation. Adapters of brokers are built on it; for a broker without an adapter, pass its messages to
  * `consume` and carry out the verdict.
  *
  * @param handler runs a message; only for an operation that does not own its work
  * @throws {TypeError} when an option is missing or out of range, the store keeps no messages, or the operation forgets keys
- * sooner than the inbox lets go of a message.
+ * sooner than the inbox may try a message again.
  */
 export function createInbox<Tx, E extends Execution, I>(
   latchkey: Latchkey<Tx>,
@@ -53,7 +53,7 @@ export function createInbox<Tx, E extends DirectExecution, I>(
   const { runtime } = latchkey;
   if (typeof options.tenant === "string") requireNoCredential(runtime, options.tenant);
   const { messages: support, name } = runtime.store;
-  if (support === null) throw new TypeError(`Store ${name} keeps no messages, so there is no inbox on it`);
+  if (support === null) throw new TypeError(`Store ${name} keeps no messages, so it cannot be used for an inbox`);
   const submitMessage = submitter(latchkey, operation, handler);
   checkRemembered(operation, settings);
   const { batchSize } = settings;
@@ -87,7 +87,7 @@ function batchesOf<Tx>(runtime: Runtime<Tx>, operation: Operation, size: number)
   }
   if (store.transactions?.runBatch === undefined) {
     throw new TypeError(
-      `batchSize: store ${store.name} has no transaction for several messages. postgresStore over a \`pg\` pool has one`,
+      `batchSize: store ${store.name} does not support transactions for several messages; postgresStore over a \`pg\` pool does`,
     );
   }
   return new TransactionBatches(runtime, operation, size);
@@ -104,7 +104,9 @@ function submitter<Tx, E extends DirectExecution, I>(
   }
   if (operation.settings.onStoreFailure !== "refuse") {
     // A message whose end cannot be recorded would run again and again.
-    throw new TypeError(`Operation ${operation.name} may run unprotected: messages can only be refused`);
+    throw new TypeError(
+      `Operation ${operation.name} may run unprotected, which messages must not: set onStoreFailure to "refuse"`,
+    );
   }
   if (operation.settings.keyScope === "path") {
     throw new TypeError(

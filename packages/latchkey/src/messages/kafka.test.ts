@@ -260,12 +260,12 @@ for (const { name, driver, open } of clients) {
       );
 
       test.runIf(isThorough && name !== "KafkaJS")(
-        "a member whose heartbeats are refused however often it joins leaves its group, and joins it anew",
+        "a member whose heartbeats are refused however often it joins leaves its group, and joins it again",
         async (context) => {
           const { publish, consume, rows, events, proxy } = await setUp(context, await startKafka());
           if (proxy === null) return context.skip("the broker is somebody else's");
           const saysSo = (event: LatchkeyEvent) =>
-            event.type === "service_error" && String(event.error).includes("joins it anew");
+            event.type === "service_error" && String(event.error).includes("joins it again");
           await consume(ship);
           proxy.refuseHeartbeats(true);
           // Eleven joins, and the broker keeps each of them waiting for three seconds.

@@ -30,8 +30,9 @@ export interface NatsConsumerOptions<I> extends InboxOptions<I> {
    */
   readonly concurrency?: number;
   /**
-   * Whether a dead letter is terminated, for which the server publishes an advisory, besides being kept in Latchkey's table.
-   * nats-server 2.9 then keeps it in a work queue's stream. Default false: it is acknowledged.
+   * Whether a dead letter is also terminated, besides being kept in Latchkey's table: the server then publishes an advisory.
+   * nats-server 2.9 does not remove a terminated message from a stream with work-queue retention. Default false: it is
+   * acknowledged.
    */
   readonly terminate?: boolean;
   /** How often the server is notified that a message is still being processed; well below `ack_wait`. Default 5 seconds. */

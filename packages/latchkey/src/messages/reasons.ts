@@ -3,7 +3,7 @@
 export type MessageDeath =
   /** Its sender has given it no id. */
   | "missing-id"
-  /** Its id is longer than 255 characters, cannot be stored, or stands for none (`undefined`, `null`). */
+  /** Its id is longer than 255 characters, cannot be stored, or is the text of a missing value (`undefined`, `null`). */
   | "invalid-id"
   /** The tenant function threw, returned nothing, or returned a value that looks like a credential. */
   | "tenant-missing"

@@ -51,7 +51,7 @@ export function defineOwnedOperation<I, Tx, E extends Execution>(
     capabilities,
   );
   if (execution === "transaction" && settings.leaseEnd === "resume") {
-    throw new TypeError(`Operation ${name}: leaseEnd "resume" belongs to execution "lease"`);
+    throw new TypeError(`Operation ${name}: leaseEnd "resume" is only for execution "lease"`);
   }
   if (settings.onStoreFailure !== "refuse") {
     throw new TypeError(

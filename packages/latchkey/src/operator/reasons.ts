@@ -121,7 +121,7 @@ const deaths: Readonly<Record<MessageDeath, Death>> = {
     redriveWhen: "If `republish` gives it an id: it runs under that id",
   },
   "invalid-id": {
-    text: "Its id is too long, cannot be stored, or stands for none (undefined, null).",
+    text: "Its id is too long, cannot be stored, or is the text of a missing value (undefined, null).",
     redriveWhen: null,
   },
   "tenant-missing": {

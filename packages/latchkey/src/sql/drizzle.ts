@@ -29,9 +29,9 @@ const drizzleOptionNames = { ...poolOptionNames, db: true } as const satisfies O
 
 /**
  * Makes the bridge that runs handlers inside Drizzle's transactions. Latchkey opens and commits them on a client of
- * Drizzle's own pool, with its statements pipelined and COMMIT's tag seen; Drizzle builds its `tx` on that client.
+ * Drizzle's own pool, with its statements pipelined and COMMIT's tag checked; Drizzle builds its `tx` on that client.
  *
- * - `tx.transaction()` inside a handler is a savepoint, as ever.
+ * - `tx.transaction()` inside a handler is a savepoint, as usual.
  * - Drizzle wraps errors: `transaction-control` and `tx-revoked` come as the `cause` of a `DrizzleQueryError`.
  * - Drizzle's logger sees the handler's statements, not Latchkey's.
  *

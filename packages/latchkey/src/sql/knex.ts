@@ -23,9 +23,9 @@ const knexOptionNames = { ...poolOptionNames, knex: true } as const satisfies Op
 
 /**
  * Makes the bridge that runs handlers inside Knex's transactions. Latchkey opens and commits them on a client of Knex's
- * own pool, with its statements pipelined and COMMIT's tag seen; Knex builds its `trx` on that client.
+ * own pool, with its statements pipelined and COMMIT's tag checked; Knex builds its `trx` on that client.
  *
- * - `trx.transaction()` inside a handler is a savepoint, as ever.
+ * - `trx.transaction()` inside a handler is a savepoint, as usual.
  * - `trx.commit()` and `trx.rollback()` are refused with `transaction-control`: return to commit, throw to roll back.
  * - `trx.executionPromise` settles after COMMIT, and rejects when the transaction was not committed.
  * - Knex's events show the handler's statements and a BEGIN, not Latchkey's statements.

@@ -316,7 +316,7 @@ describe("a handler under Kysely", () => {
       const run = setUp(database())("no cursor", async (tx) => {
         for await (const _ of stream(tx)) break;
       });
-      await expect(run).rejects.toThrow(/give `cursor` of pg-cursor to kyselyTransactions/);
+      await expect(run).rejects.toThrow(/pass the class of pg-cursor to kyselyTransactions/);
     });
 
     test("one that is still open at the end is an error that says so", async () => {

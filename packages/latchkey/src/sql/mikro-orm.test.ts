@@ -429,6 +429,6 @@ describe("a handler under MikroORM", () => {
     expect(() => mikroOrmTransactions({ orm, pool: undefined as never })).toThrow(TypeError);
     expect(() => mikroOrmTransactions({ orm, pool, connectTimeoutMs: 0 })).toThrow(TypeError);
     const dialect = await openOrm(url, { driverOptions: orm.em.getKysely() });
-    await expect(mikroOrmPool(dialect)).rejects.toThrow("give `mikroOrmTransactions` the one");
+    await expect(mikroOrmPool(dialect)).rejects.toThrow("pass to `mikroOrmTransactions` the pool");
   });
 });

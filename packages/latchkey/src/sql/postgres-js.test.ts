@@ -198,7 +198,7 @@ describe("a handler under postgres.js", () => {
       await expect(tx.unsafe("select 1; rollback")).rejects.toMatchObject(refusal);
       await expect(tx`${tx.unsafe("commit")}`).rejects.toMatchObject(refusal);
       expect(() => tx.prepare("two phases")).toThrow("return from the handler to commit");
-      expect(() => tx.file("statements.sql")).toThrow("give it to `tx.unsafe()`");
+      expect(() => tx.file("statements.sql")).toThrow("pass its text to `tx.unsafe()`");
     });
     expect(result).toMatchObject({ kind: "executed" });
     expect(await accounts()).toContain("control");

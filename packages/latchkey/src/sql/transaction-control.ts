@@ -29,7 +29,7 @@ const leaving: ReadonlySet<string> = new Set(["set", "reset", "declare", "prepar
 
 /**
  * Whether a statement in `sql` may affect later statements of its transaction beside what it writes: it changes a setting,
- * declares a cursor, prepares a statement, or runs a block of code that could do so. What a function does that a query calls
+ * declares a cursor, prepares a statement, or runs a block of code that could do so. What a function that a query calls does
  * cannot be seen here.
  */
 export function mayLeaveBehind(sql: string): boolean {

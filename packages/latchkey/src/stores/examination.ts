@@ -63,8 +63,8 @@ export function clockFinding(now: number, askedAt: number, answeredAt: number): 
   const aheadMs = now < askedAt ? now - askedAt : Math.max(0, now - answeredAt);
   const seconds = (Math.abs(aheadMs) / 1_000).toFixed(1);
   if (Math.abs(aheadMs) <= clockDifferenceMaxMs) {
-    return ok("clock", `The store's clock and this machine's differ by ${seconds} s at most.`);
+    return ok("clock", `The store's clock and this machine's differ by at most ${seconds} s.`);
   }
-  const message = `The store's clock is ${seconds} s ${aheadMs > 0 ? "ahead of" : "behind"} this machine's. Leases and retention go by the store's clock, the age of requests by this one.`;
-  return warning("clock", message, "Synchronise both machines by NTP.");
+  const message = `The store's clock is ${seconds} s ${aheadMs > 0 ? "ahead of" : "behind"} this machine's. Leases and retention use the store's clock; the age of requests uses this machine's.`;
+  return warning("clock", message, "Synchronise both machines with NTP.");
 }

@@ -1,4 +1,4 @@
-/** Compares a provider's objects with our records: a check that does not depend on Latchkey being right. */
+/** Compares a provider's objects with our records. The check does not depend on the correctness of Latchkey. */
 
 import { recordIdOf } from "../effects/downstream-key.ts";
 import type { Effect } from "../effects/effect.ts";

@@ -17,8 +17,8 @@ export type Ended =
 /**
  * Writes the end of an attempt until its outcome is known. Repeating is safe: the write is guarded by the fence, and two
  * copies of it are equal. While the heartbeat keeps the lease, the write may wait, for example for a connection. If
- * `leaseLost` aborts meanwhile, the write is tried once more, because the beat may have failed on the write's own effect. A read
- * alone never proves that it did not happen; only a guarded write that found the record changed does.
+ * `leaseLost` aborts meanwhile, the write is tried once more, because the renewal may have failed only since the write has ended
+ * the record. A read alone never proves that the write did not happen; only a guarded write that found the record changed does.
  */
 export async function endAttempt<Tx>(
   runtime: Runtime<Tx>,

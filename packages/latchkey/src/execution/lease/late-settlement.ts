@@ -1,6 +1,6 @@
 /**
- * An owner that learns its outcome too late, when its lease is over or its outcome was written as unknown. While its fence is
- * still the last one, no other attempt has begun, and it may settle its own outcome; other attempts' outcomes are left alone.
+ * Settles the outcome of an owner that learns it too late: its lease has ended, or its outcome was written as unknown. As long as
+ * its fence is the latest one, no other attempt has begun, so the owner may settle its own outcome, and never another attempt's.
  */
 import type { InProgressRecord } from "../../engine/record.ts";
 import type { Settlement } from "../../stores/settlement.ts";

@@ -6,7 +6,7 @@ import type { Runtime } from "../runtime.ts";
 /** The state that a record was taken from. Null: already reported. */
 export type TakenFrom = "none" | "pending" | "in_progress" | "retryable" | null;
 
-/** Reports an admission once: after a lost reply it is met again under its token. */
+/** Reports an admission once: after a lost reply, the same admission is found again by its token. */
 export function reportAdmission<Tx>(
   { runtime, by }: { readonly runtime: Runtime<Tx>; readonly by: "request" | "worker" },
   { record, from }: { readonly record: InProgressRecord; readonly from: TakenFrom },

@@ -159,7 +159,7 @@ async function perform<Tx>(job: LeaseJob<Tx>, admitted: Admitted): Promise<Resul
     const startedAt = runtime.ports.clock.monotonicMs();
     const ran = await withLimit(runtime.ports.clock, operation.settings.attemptLimitMs, () => run.work());
     if (ran.kind === "timed_out") held.abort(new Error("The attempt ran longer than its limit"));
-    // A beat may meet the attempt's own last write, whose outcome decides whether the lease was lost.
+    // A renewal may find the record already ended by this attempt. The outcome of that write decides whether the lease was lost.
     held.conclude();
     const result = await conclude(job, held, await run.conclude(ran));
     const durationMs = runtime.ports.clock.monotonicMs() - startedAt;

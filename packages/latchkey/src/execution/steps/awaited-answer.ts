@@ -46,7 +46,7 @@ export async function checkAwaited<Tx>(
 /**
  * What an answer from a delivery means for the record that enqueued it.
  * - `answer`: the record waits for it.
- * - `later`: its attempt has not ended, or died; try again later.
+ * - `later`: the record's attempt is still running, or its process died; try again later.
  * - `none`: the record does not wait, or no longer waits.
  */
 export function awaitedBy<Tx>(

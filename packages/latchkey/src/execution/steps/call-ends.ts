@@ -28,7 +28,7 @@ export interface Progress {
   /** A send may have happened, and its outcome is not written. */
   inDoubt: boolean;
   sends: number;
-  /** No more sends: an end with a lost reply may still arrive, and would be applied to a later send. */
+  /** No further send may follow: an end whose reply was lost may still reach the store, and would then be applied to that send. */
   last: boolean;
 }
 

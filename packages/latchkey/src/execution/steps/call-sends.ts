@@ -18,7 +18,7 @@ import {
   unconfirmed,
 } from "./call-ends.ts";
 
-/** The store has just failed for longer; this helps only if it is back. */
+/** The store has already failed for longer than this. Another try helps only if it works again. */
 const unsentLimitMs = 2_000;
 
 export async function begin<Tx>(call: Call<Tx>, inDoubt: boolean): Promise<unknown> {

@@ -260,12 +260,12 @@ class OwnedAttempt<Tx> implements LeasedRun {
     const unfinished = steps.unfinished;
     if (unfinished !== null) {
       const error = new TypeError(
-        `run returned status ${status} after finish ${unfinished}, whose answer undid its work: return the value of finish`,
+        `run returned status ${status} after finish ${unfinished}, whose answer had undone its work: return what finish returned`,
       );
       return this.#free({ kind: "threw", error }, "handler-threw");
     }
     if (!isAwaited) return this.#finished("complete", ran.value, null);
-    // No event tells the record that its delivery will never answer, so an attempt looks from time to time until none is left.
+    // Nothing notifies the record if its delivery can no longer answer, so an attempt checks from time to time, until none is left.
     const resumeAfterMs = this.#operation.settings.pendingLimitMs;
     const end = { event: "retry_later", errorCode: awaitsDelivery, resumeAfterMs } as const;
     return { ran, end, ended: null };

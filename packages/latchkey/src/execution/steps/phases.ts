@@ -106,7 +106,7 @@ async function transact<Tx>(phase: Phase<Tx>): Promise<PhaseOutcome<Worked>> {
   const { held, operation, steps } = phase.run;
   const { isolation, transactionLimitMs } = operation.settings;
   const request = { owner: held.owner(), isolation, idleLimitMs: transactionLimitMs };
-  // A beat may meet the record that the last phase has completed.
+  // A renewal may find the record already completed by the last phase.
   held.setEnding(phase.finishes);
   try {
     const outcome = await phase.support.phase<Worked>(request, async (open) => {

@@ -161,7 +161,7 @@ function coverSend(res: ServerResponse): () => void {
 }
 
 export function wroteToSocket(): LatchkeyError {
-  const message = "The handler wrote to the socket, past the buffered response";
+  const message = "The handler wrote to the socket, bypassing the buffered response";
   return new LatchkeyError("answer-twice", { message });
 }
 

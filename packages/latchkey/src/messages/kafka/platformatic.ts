@@ -63,7 +63,7 @@ export class PlatformaticConsuming<Tx> {
     };
     const lost = (how: string) => {
       this.#lost = true;
-      left(new Error(`${how}; the consumer leaves its group and joins it anew`));
+      left(new Error(`${how}; the consumer leaves its group and joins it again`));
     };
     const joined = () => {
       this.#joinsSinceHeartbeat += 1;
@@ -85,7 +85,7 @@ export class PlatformaticConsuming<Tx> {
       try {
         await this.#consume();
         tries = 1;
-        if (!this.#stopping) this.#report(new Error("The stream of records has ended; it is opened again"));
+        if (!this.#stopping) this.#report(new Error("The stream of records has ended; a new one is opened"));
       } catch (error) {
         this.#report(error);
       }

@@ -18,14 +18,14 @@ const consumeAgainPauses = { firstMs: 1_000, maxMs: 10_000 };
 
 /**
  * How long the server may keep one request for messages. It sends two heartbeats in that time, and the client sends a new
- * request after two missing ones: with the client's own 30 seconds, it sent none for 45 seconds to a cluster that had lost the
- * consumer's leader.
+ * request when two are missing. With the client's default of 30 seconds, it sent no request for 45 seconds to a cluster that
+ * had lost the consumer's leader.
  */
 const requestMs = 5_000;
 
 /**
- * Problems that keep the client from consuming without ending its messages: it sends requests for ever, and consumes again
- * once the consumer exists again.
+ * Problems that stop deliveries without ending the client's iterator of messages: the client goes on sending requests, and gets
+ * messages again once the problem is over.
  */
 const problems: ReadonlyMap<string, string> = new Map([
   ["consumer_deleted", "The server has deleted the consumer"],
@@ -65,7 +65,7 @@ export class JetStreamConsuming<Tx> {
       try {
         await this.#consume();
         tries = 1;
-        if (!this.#stopping) this.#report(new Error("The messages have ended: the connection is closed"));
+        if (!this.#stopping) this.#report(new Error("The connection is closed, so no more messages arrive"));
       } catch (error) {
         this.#report(error);
       }
@@ -82,7 +82,7 @@ export class JetStreamConsuming<Tx> {
   }
 
   async #consume(): Promise<void> {
-    // While the server cannot be reached, the client waits for the answer for seconds.
+    // If the server cannot be reached, the client waits several seconds for its answer; `stop` must not wait that long.
     const before = await Promise.race([this.#beforeStart(), this.#stopped.promise]);
     if (this.#stopping || before === undefined) return;
     const redeliveries = new Redeliveries(before);
@@ -105,13 +105,13 @@ export class JetStreamConsuming<Tx> {
     }
   }
 
-  /** What the server says of earlier deliveries; null if it says nothing. */
+  /** What the server reports about earlier deliveries; null if it reports nothing. */
   async #beforeStart(): Promise<BeforeStart | null> {
     try {
       const { num_ack_pending: ackPending, delivered } = await this.#options.consumer.info();
       return { ackPending, latest: { stream: delivered.stream_seq, consumer: delivered.consumer_seq } };
     } catch {
-      // The account may not be allowed to ask. Whatever else went wrong is reported if it also keeps the client from consuming.
+      // The account may lack the permission. Any other cause is reported by `consume`, if it prevents that as well.
       return null;
     }
   }
@@ -120,7 +120,7 @@ export class JetStreamConsuming<Tx> {
     for await (const { type } of messages.status()) {
       const problem = problems.get(type);
       if (problem === undefined || this.#stopping) continue;
-      this.#report(new Error(`${problem}: nothing is consumed until it is there again`));
+      this.#report(new Error(`${problem}; no messages arrive until that changes`));
     }
   }
 

@@ -9,7 +9,7 @@ interface Sequences {
   readonly consumer: number;
 }
 
-/** What the server says of the consumer before the first delivery here. */
+/** What the server reports about the consumer before the first delivery here. */
 export interface BeforeStart {
   /** How many messages are delivered and not acknowledged. */
   readonly ackPending: number;
@@ -18,12 +18,14 @@ export interface BeforeStart {
 }
 
 /**
- * A server up to 2.10.12 (nats-io/nats-server#5305) that has to redeliver a message, but finds only requests of clients that are
- * gone, steps back by one message in the stream, and delivers its latest messages once more with a count of 1. Neither the count
- * nor the `delivered.stream_seq` of the consumer's info, which steps back, too, tells them from new ones.
+ * Hazard, in servers up to 2.10.12 (nats-io/nats-server#5305): if a message has to be redelivered, and all waiting requests are
+ * from clients that are gone, the server steps back by one message in the stream, and delivers its latest messages once more
+ * with a delivery count of 1. Nothing in them distinguishes them from new messages: not the count, and not the
+ * `delivered.stream_seq` of the consumer's info, which also steps back.
  *
- * Every delivery takes the next number of the consumer's sequence. So if that has advanced further than the stream's since
- * the last new message, the difference is redeliveries to others: as many messages may come again as if they were new.
+ * Every delivery takes the next number of the consumer's sequence. If that sequence has advanced further than the stream's
+ * since the last new message, the difference is the number of redeliveries to other clients, and that many messages may arrive
+ * again as if they were new.
  */
 export class Redeliveries {
   /** How many of the next messages that look new may have begun elsewhere. */
@@ -48,7 +50,7 @@ export class Redeliveries {
     const isReset = now.consumer <= this.#lastDelivery;
     this.#lastDelivery = now.consumer;
     if (isReset) {
-      // The server has lost some of what it knew of the consumer, or has a new one of that name.
+      // The server has lost part of the consumer's state, or the consumer was created again under the same name.
       this.#mayHaveBegun = Math.max(this.#mayHaveBegun, ackPendingDefault);
       this.#latest = null;
     }
@@ -64,7 +66,7 @@ export class Redeliveries {
     return true;
   }
 
-  /** Fewer than there were where the consumer has passed over messages of the stream. */
+  /** Too low if the consumer has skipped messages of the stream. */
   #redeliveredElsewhere({ stream, consumer }: Sequences): number {
     if (this.#latest === null) return 0;
     const deliveries = consumer - this.#latest.consumer;

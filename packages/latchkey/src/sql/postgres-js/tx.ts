@@ -47,7 +47,7 @@ export function guardedTx(client: Client, connection: OpenConnection): GuardedTx
     // postgres.js reads the file when the query is sent, past the guard.
     file() {
       throw new TypeError(
-        "`file()` is not supported in a handler: read the file, and give it to `tx.unsafe()`",
+        "`file()` is not supported in a handler: read the file, and pass its text to `tx.unsafe()`",
       );
     },
     savepoint: savepoints(() => tx),

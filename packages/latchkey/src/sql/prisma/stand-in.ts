@@ -62,7 +62,7 @@ export class StandIn {
     if (level === undefined) return false;
     if (level.toLowerCase() === this.#isolation) return true;
     throw new TypeError(
-      `PrismaClient's transactionOptions ask for the isolation level ${level}, and the operation does not: give it \`isolation: ${JSON.stringify(level.toLowerCase())}\``,
+      `PrismaClient's transactionOptions set the isolation level ${level}, and the operation does not: set \`isolation: ${JSON.stringify(level.toLowerCase())}\` on it`,
     );
   }
 }

@@ -22,7 +22,7 @@ export function poolOf(dataSource: TypeormDataSource): PgPool {
   const type = dataSource?.options?.type;
   if (type !== "postgres") throw new TypeError('dataSource must be a DataSource of the type "postgres"');
   if (!dataSource.isInitialized) {
-    throw new TypeError("dataSource must be initialized before: await dataSource.initialize()");
+    throw new TypeError("dataSource must be initialized first: await dataSource.initialize()");
   }
   const { master } = dataSource.driver as { readonly master?: PgPool };
   if (typeof master?.connect !== "function") {

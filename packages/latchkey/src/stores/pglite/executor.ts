@@ -44,7 +44,7 @@ async function settle(
     timeout.resolve(null);
   });
   const rows = session.transaction(async (tx) => {
-    if (late) throw new Error("Its turn came too late");
+    if (late) throw new Error("The statement waited too long for PGlite's only session");
     const all: (readonly SqlRow[])[] = [];
     for (const statement of statements) all.push(await runStatement(tx, statement));
     return all;

@@ -14,7 +14,7 @@ import { plainStatement } from "./statement.ts";
 
 export type AutocommitKind = "read" | "write";
 
-/** Whether to try again, which is safe only if certainly nothing happened; after a conflict, once the other transaction has ended. */
+/** Whether to try again. That is safe only if certainly nothing was written. After a conflict it waits, so that the other transaction can end. */
 export type Again = "no" | "at_once" | "after_pause";
 
 export type AutocommitResult =
@@ -45,9 +45,9 @@ export async function autocommit(
 const sessionStatement = plainStatement("session", sql.session).bind({});
 
 /**
- * At READ COMMITTED, whatever the session's own level, because above it unrelated keys fail each other. A level that is not
- * known yet is read in the same pipeline. If a transaction is open already, nothing is sent, because BEGIN would only warn,
- * and COMMIT would end that transaction.
+ * At READ COMMITTED, whatever the session's own level, because at a higher level statements about unrelated keys make each other
+ * fail. A level that is not known yet is read in the same pipeline. If a transaction is open already, nothing is sent, because
+ * BEGIN would only warn, and COMMIT would end that transaction.
  */
 async function alone(connection: Connection, statement: SqlStatement): Promise<PipelineReply> {
   const { state } = connection;
@@ -105,10 +105,10 @@ function failure(certainty: StoreError["certainty"], cause: unknown): StoreError
 
 /** The role's own privileges were checked before the first request. */
 const foreignRole =
-  ". Either its role has lost a privilege, or the session has another role: behind a pooler, a handler's plain SET ROLE stays " +
-  "with the server's connection (use SET LOCAL ROLE)";
+  ". Either its role has lost a privilege, or the session has another role: behind a pooler, a handler's plain SET ROLE remains " +
+  "in effect on the server's connection (use SET LOCAL ROLE)";
 
-/** Whether a warning came once `count` statements were done: that is, from the COMMIT. */
+/** Whether a warning came after `count` statements had completed, so that it belongs to the COMMIT. */
 export function isWarned(reply: PipelineReply, count: number): boolean {
   return reply.notices.some(({ code, after }) => code === "01000" && after >= count);
 }

@@ -137,7 +137,7 @@ function admissionsOf(
   [first, looks = []]: PartedSession<never>["opened"],
   { isolation, refusal }: ReturnType<typeof openedSession>,
 ): readonly (Admission | null)[] {
-  // At SERIALIZABLE a look-up inside would make different keys of a small table fail each other.
+  // At SERIALIZABLE a look-up inside the transaction would make transactions of different keys in a small table fail.
   if (isolation === "serializable") return looks.map(() => null);
   const exclusive = textOf(onlyRow(first), "exclusive");
   return looks.map((row, place) => admissionOf(row, exclusive[place] === "t", refusal));

@@ -47,7 +47,7 @@ export class Confirmation {
   }
 
   /**
-   * The result of the look-up, once it is certain that it stays.
+   * The result of the look-up, once it is certain that it cannot be lost.
    *
    * @param rows what the look-up returned, if it has been sent
    * @throws {StoreError} when the standby did not confirm it in time
@@ -65,7 +65,7 @@ export class Confirmation {
   }
 
   /**
-   * The ids of writes that an earlier try has made, once the standby has them, too.
+   * The ids of writes that an earlier try has made, once the standby has them as well.
    *
    * @throws {StoreError} when the standby did not confirm them in time, so that they are in doubt
    */
@@ -73,13 +73,13 @@ export class Confirmation {
     return (await this.rowsOf(repeated, "in_doubt")).map(idOf);
   }
 
-  /** Whether a write has been made, of which there can be only one; else as `idsOf`. */
+  /** As `idsOf`, for a write of which there can be only one: whether it has been made. */
   async isDone(repeated: SqlStatement): Promise<boolean> {
     return (await this.rowsOf(repeated, "in_doubt")).length > 0;
   }
 
   /**
-   * The rows of a look-up with `standby` and `standbys` in each row, once it is certain that they stay.
+   * The rows of a look-up with `standby` and `standbys` in each row, once it is certain that they cannot be lost.
    *
    * @throws {StoreError} when the standby did not confirm them in time, or when a standby answered
    */
@@ -113,7 +113,7 @@ function idOf(row: SqlRow): string {
   return textOf(row, "id");
 }
 
-/** Whether a decision on one of them is also right for the other. */
+/** Whether a decision that is based on one of them also applies to the other. */
 export function isSameVersion(left: LatchkeyRecord | null, right: LatchkeyRecord | null): boolean {
   if (left === null || right === null) return left === right;
   if (left.id !== right.id || left.state !== right.state || !sameFence(left.fence, right.fence)) return false;

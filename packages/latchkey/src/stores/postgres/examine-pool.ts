@@ -16,7 +16,7 @@ export async function examinePool(
 ): Promise<readonly Finding[]> {
   const pool = isOfService
     ? poolFindings(connections, use)
-    : [notChecked("pool", "The options of the service's pool are known with --config alone.")];
+    : [notChecked("pool", "The options of the service's pool are known only with --config.")];
   return isReachable ? [...pool, await pooler(connections, use, isOfService)] : pool;
 }
 
@@ -35,9 +35,9 @@ function poolFindings(connections: Connections, { notify }: PoolUse): readonly F
   const { max } = options;
   if (max === 1) {
     const message = "The pool has one connection: no operation can run under a lease.";
-    findings.push(warning("pool", message, "Set `max` of the pool to 2 at least."));
+    findings.push(warning("pool", message, "Set `max` of the pool to at least 2."));
   } else if (max !== undefined && max < workerPoolMin && notify) {
-    const message = `The pool has ${max} connections: a worker that is notified needs ${workerPoolMin}.`;
+    const message = `The pool has ${max} connections: a worker with \`notify\` needs at least ${workerPoolMin}.`;
     findings.push(
       warning("pool", message, `Set \`max\` of the pool to ${workerPoolMin}, or \`notify: false\`.`),
     );
@@ -53,7 +53,7 @@ function poolFindings(connections: Connections, { notify }: PoolUse): readonly F
 
 async function pooler(connections: Connections, use: PoolUse, isOfService: boolean): Promise<Finding> {
   if (connections.max === 1) {
-    return notChecked("pooler", "That takes two connections, and the pool has one.");
+    return notChecked("pooler", "This check needs two connections, and the pool has one.");
   }
   try {
     return poolerFinding(
@@ -63,12 +63,12 @@ async function pooler(connections: Connections, use: PoolUse, isOfService: boole
       isOfService,
     );
   } catch (error) {
-    return notChecked("pooler", `Two connections were not to be had: ${why(error)}.`);
+    return notChecked("pooler", `Two connections could not be opened and queried: ${why(error)}.`);
   }
 }
 
 type Between =
-  /** Two connections share a session of the server, which serves them in turn, transaction by transaction. */
+  /** Two connections share a session of the server: after each transaction it may serve the other one. */
   | "transaction"
   /** A pooler answers, not the server itself, but no session was shared. */
   | "session"
@@ -116,25 +116,25 @@ function poolerFinding(
 ): Finding {
   if (between === "nothing") return ok("pooler", "Connections go to the server itself.");
   if (between === "session") {
-    return ok("pooler", "A pooler stands before the server, and gives each connection a session of its own.");
+    return ok("pooler", "A pooler is in front of the server, and each connection has its own session.");
   }
-  const found = "A pooler in transaction mode stands before the server";
+  const found = "A pooler in transaction mode is in front of the server";
   if (!isOfService) {
-    const remedy = "Make the store with `namedStatements: false` and `notify: false`.";
-    return warning("pooler", `${found}: sessions change hands between transactions.`, remedy);
+    const remedy = "Create the store with `namedStatements: false` and `notify: false`.";
+    return warning("pooler", `${found}: after each transaction, a session may serve another connection.`, remedy);
   }
   if (notify) {
     const message = `${found}, and the store listens for notifications, which do not arrive through it.`;
     return failed("pooler", message, "Give the store `notify: false`, and `namedStatements: false`.");
   }
   if (namedStatements) {
-    const message = `${found}, and the store prepares statements by name, which fail where the pooler does not keep them.`;
+    const message = `${found}, and the store prepares statements by name, which fail unless the pooler supports prepared statements.`;
     const remedy =
       "Give the store `namedStatements: false`, unless it is pgbouncer 1.21 or newer with max_prepared_statements above 0.";
     return warning("pooler", message, remedy);
   }
   return ok(
     "pooler",
-    `${found}; the store has \`notify: false\` and \`namedStatements: false\`, as it needs.`,
+    `${found}; the store has \`notify: false\` and \`namedStatements: false\`, as that requires.`,
   );
 }

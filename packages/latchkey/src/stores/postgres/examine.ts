@@ -46,7 +46,7 @@ export async function examinePostgres(
   const found: Finding[] = [connected(server), isolation(server), readOnly(server)];
   const add = async (check: string, look: () => Promise<Finding | readonly Finding[]>) => {
     const findings = await look().catch((error) =>
-      notChecked(check, `It could not be asked: ${why(error)}.`),
+      notChecked(check, `The query of this check failed: ${why(error)}.`),
     );
     found.push(...[findings].flat());
   };
@@ -91,11 +91,11 @@ function connected(row: SqlRow): Finding {
 function isolation(row: SqlRow): Finding {
   const level = textOf(row, "isolation");
   if (level === "read committed") return ok("isolation", "default_transaction_isolation is read committed.");
-  const message = `default_transaction_isolation is ${level}: handlers run at it, and conflicts with other transactions run them again.`;
+  const message = `default_transaction_isolation is ${level}: handlers run at this level, and run again after conflicts with other transactions.`;
   return warning(
     "isolation",
     message,
-    "If that is not meant, reset it for the role or the database, and give `isolation` to the operations that need it.",
+    "If this is not intended, reset it for the role or the database, and set `isolation` on the operations that need it.",
   );
 }
 
@@ -103,14 +103,14 @@ function readOnly(row: SqlRow): Finding {
   if (booleanOf(row, "standby")) {
     return failed(
       "read-only",
-      "The server is a standby: every request that would run is refused with 503.",
+      "The server is a standby: every request whose handler would run is refused with 503.",
       "Connect to the primary, for example by target_session_attrs=read-write.",
     );
   }
   if (textOf(row, "read_only") === "off") return ok("read-only", "default_transaction_read_only is off.");
   return failed(
     "read-only",
-    "default_transaction_read_only is on: every request that would run is refused with 503.",
+    "default_transaction_read_only is on: every request whose handler would run is refused with 503.",
     "Reset it for the role, the database or the server: alter role … reset default_transaction_read_only.",
   );
 }
@@ -159,20 +159,20 @@ async function rowLevelSecurity({ executor, statements, schema }: ExamineParts):
 async function migrations({ executor, statements, schema }: ExamineParts): Promise<Finding> {
   const run = "Run `latchkey migrate`, or paste what `latchkey migrate --sql` prints.";
   const rights = onlyRow(await executor.read(statements.rights.bind({ schema })));
-  if (booleanOf(rights, "closed")) return notChecked("migrations", `Schema ${schema} may not be used.`);
+  if (booleanOf(rights, "closed")) return notChecked("migrations", `This role may not use schema ${schema}.`);
   const missing = nullableText(rights, "missing");
   const [row] = missing?.includes("settings") ? [] : await executor.read(statements.version.bind({}));
   const version = row === undefined ? null : textOf(row, "value");
   if (version !== null && Number(version) > schemaVersion) {
-    const message = `Schema ${schema} is of version ${version}, this package needs ${schemaVersion}.`;
-    return failed("migrations", message, "Use the package that made it, or a newer one.");
+    const message = `Schema ${schema} has version ${version}, and this package needs version ${schemaVersion}.`;
+    return failed("migrations", message, "Use the version of the package that migrated it, or a newer one.");
   }
   if (missing !== null) return failed("migrations", `Schema ${schema} lacks tables: ${missing}.`, run);
   if (version === String(schemaVersion))
     return ok("migrations", `Schema ${schema} is at version ${version}.`);
   return failed(
     "migrations",
-    `Schema ${schema} is of version ${version ?? "(none)"}, this package needs ${schemaVersion}.`,
+    `Schema ${schema} has version ${version ?? "(none)"}, and this package needs version ${schemaVersion}.`,
     run,
   );
 }
@@ -213,12 +213,12 @@ async function vacuum({ executor, statements, names: sql, schema }: ExamineParts
       const reset = off.map(
         (row) => `alter table "${schema}".${textOf(row, "name")} reset (autovacuum_enabled)`,
       );
-      const message = `Autovacuum is off for ${names(off)}: their dead rows stay, and look-ups get slower and slower.`;
+      const message = `Autovacuum is off for ${names(off)}: dead rows accumulate, and look-ups become slower and slower.`;
       return failed("vacuum", message, `Run: ${reset.join("; ")}`);
     }
     for (const name of ["autovacuum", "track_counts"]) {
       if (textOf(first, name) === "on") continue;
-      const message = `${name} is off, so nothing is vacuumed by itself: dead rows stay, and look-ups get slower and slower.`;
+      const message = `${name} is off, so nothing is vacuumed automatically: dead rows accumulate, and look-ups become slower and slower.`;
       return failed("vacuum", message, `Set ${name} to on in postgresql.conf.`);
     }
   }
@@ -229,17 +229,17 @@ async function vacuum({ executor, statements, names: sql, schema }: ExamineParts
       : `This database has no autovacuum. Run: ${vacuumAll}`;
     return warning("vacuum", `More rows are dead than alive: ${counts}.`, remedy);
   }
-  return ok("vacuum", hasAutovacuum ? "Autovacuum is on and keeps up." : "There are few dead rows.");
+  return ok("vacuum", hasAutovacuum ? "Autovacuum is on, and there are few dead rows." : "There are few dead rows.");
 }
 
-/** Most of what a record's columns must be is not in the table's check, which is short because every write pays for it. */
+/** The table's own check covers only a few of the rules for a record's columns, because every write pays for it. */
 async function shapes({ executor, statements, schema }: ExamineParts): Promise<Finding> {
   const row = onlyRow(await executor.read(statements.shapes.bind({})));
   const [lookedAt, wrong] = [numberOf(row, "looked_at"), numberOf(row, "wrong")];
   if (wrong === 0) {
-    return ok("records", `Of the newest records (${lookedAt}) all have the columns of their state.`);
+    return ok("records", `All of the newest records (${lookedAt}) have the columns that their state requires.`);
   }
-  const message = `Of the newest records (${lookedAt}) ${wrong} have columns that do not fit their state: a retry of such a key may fail, or its record may never be removed.`;
+  const message = `Of the newest records (${lookedAt}), ${wrong} have columns that do not fit their state: a retry of such a key may fail, or its record may never be removed.`;
   const look = `select * from "${schema}".records where id = '${textOf(row, "newest_wrong")}'`;
   return failed(
     "records",
@@ -248,27 +248,27 @@ async function shapes({ executor, statements, schema }: ExamineParts): Promise<F
   );
 }
 
-/** Fewer attempts have no 99th percentile. */
+/** With fewer attempts a 99th percentile means nothing. */
 const attemptsMin = 100;
 
 async function leaseFindings(
   { executor, statements }: ExamineParts,
   leases: ExamineRequest["leases"],
 ): Promise<Finding | readonly Finding[]> {
-  if (leases === null) return notChecked("leases", "Which leases there are is known with --config alone.");
+  if (leases === null) return notChecked("leases", "Which leases there are is known only with --config.");
   if (leases.length === 0) return ok("leases", "No operation runs under a lease.");
   const findings: Finding[] = [];
   for (const { operation, leaseMs } of leases) {
     const row = onlyRow(await executor.read(statements.durations.bind({ operation })));
     const [attempts, p99Ms] = [numberOf(row, "attempts"), Math.ceil(numberOf(row, "p99_ms"))];
     if (attempts < attemptsMin) {
-      const message = `Operation ${operation}: ${attempts} finished attempts are kept, too few for a 99th percentile (${attemptsMin}).`;
+      const message = `Operation ${operation}: ${attempts} finished attempts are stored, and a 99th percentile needs at least ${attemptsMin}.`;
       findings.push(notChecked("leases", message));
     } else if (p99Ms <= leaseMs) {
       const message = `Operation ${operation}: its lease of ${leaseMs} ms is above the 99th percentile of ${attempts} attempts, ${p99Ms} ms.`;
       findings.push(ok("leases", message));
     } else {
-      const message = `Operation ${operation}: its lease of ${leaseMs} ms is below the 99th percentile of ${attempts} attempts, ${p99Ms} ms: these live on heartbeats alone, and a pause of the process ends them as unknown.`;
+      const message = `Operation ${operation}: its lease of ${leaseMs} ms is below the 99th percentile of ${attempts} attempts, ${p99Ms} ms: longer attempts depend on their heartbeats, and become unknown if the process pauses.`;
       findings.push(warning("leases", message, `Set its leaseMs above ${p99Ms}.`));
     }
   }

@@ -9,10 +9,10 @@ import type { PostgresExecutor } from "./executor.ts";
 import { type GatheredCall, Gathering, gatheredCall, patienceMs } from "./gathering.ts";
 import type { StatementTemplate } from "./template.ts";
 
-/** With fewer, look-ups wait for each other even where only a few are made at once; with more, batches are smaller. */
+/** With fewer, look-ups wait for each other even if only a few are made at once; with more, batches are smaller. */
 const sentMax = 4;
 
-/** Far longer than a statement takes on a database that answers. A second try leaves most of the default limit, 15 s, unspent. */
+/** Far longer than a statement takes on a database that answers, and short enough for a second try within the default limit of 15 s. */
 export const hangsAfterMs = 3_000;
 
 /**
@@ -120,8 +120,8 @@ function isOf(row: SqlRow, place: number, { tenant, scope, key }: RecordKey): bo
 
 /**
  * Whether the look-ups of a batch that has failed may succeed by themselves: one row may be damaged, all rows together may have
- * taken longer than the server's `statement_timeout`, or the connections were lost. Nobody waits a second time for a
- * lock or for a reply that did not come, and nothing is sent where no connection can be had.
+ * taken longer than the server's `statement_timeout`, or the connections were lost. No caller waits a second time for a lock or
+ * for a missing reply, and nothing is sent if no connection is available.
  */
 function mayReadSingly(error: unknown): boolean {
   if (!(error instanceof StoreError)) return !isLatchkeyError(error);

@@ -1,7 +1,7 @@
 /**
- * Calls that are sent together. A call is sent at once while fewer than `sentMax` calls are under way. Those that come in the
- * meantime are sent as one statement once it is fewer again. So a few calls do not wait for each other, and many have one statement
- * under way. No call joins a statement that has been sent.
+ * Calls that are sent together. While fewer than `sentMax` calls are under way, a call is sent at once. Otherwise calls wait,
+ * and are sent as one statement as soon as fewer are under way again. So a few calls do not wait for each other, and of many
+ * calls one statement is under way at a time. No call joins a statement that has been sent.
  */
 import { AsyncResource } from "node:async_hooks";
 import type { CancelTimer, Clock } from "../../ports.ts";
@@ -13,7 +13,7 @@ const callsMax = 100;
 export const patienceMs = 20;
 
 export interface GatheredCall<Result> {
-  /** Carries its caller's asynchronous context. Otherwise it would be sent in that of a caller who has been answered. */
+  /** Carries its caller's asynchronous context. Otherwise it would be sent in the context of a caller that has its answer already. */
   readonly caller: AsyncResource;
   readonly result: PromiseWithResolvers<Result>;
 }
@@ -24,8 +24,8 @@ export interface GatheringParts<Call> {
   /** Null: however long a statement takes, the others wait for it, since all of them have one connection. */
   readonly patienceMs: number | null;
   /**
-   * Whether calls come in bursts, as after a batch of other calls. The first of a burst then waits for the others: for one
-   * microtask, in which all that had the same reply to wait for go on.
+   * Whether calls come in bursts, as after a batch of other calls. The first call of a burst then waits for the others: for one
+   * microtask, in which all callers that waited for the same reply continue.
    */
   readonly inBursts: boolean;
   /** Sends the calls as one statement and settles them. Never rejects. */

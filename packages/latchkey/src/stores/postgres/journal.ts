@@ -16,8 +16,8 @@ export interface JournalParts {
 }
 
 /**
- * How long one try of a refence waits for the record while it holds the lease. Heartbeats, which share one connection, may
- * have to wait as long.
+ * How long one try of a refence, which has locked the lease, waits for the lock on the record. The heartbeats of the process
+ * share one connection, so all of them may have to wait as long.
  */
 const waitMaxMs = 200;
 
@@ -73,7 +73,7 @@ async function refence(
     (leftMs) => [
       waitSettings.bind({ limit_ms: timeoutText(Math.min(leftMs, waitMaxMs)) }),
       statements.refence.bind(values),
-      // Another statement, whose snapshot is younger than the record's lock.
+      // A separate statement, so that its snapshot is taken after the record was locked.
       statements.journal.bind({ ...keyValues(owner.key), id: owner.id }),
     ],
     timeoutMs,
@@ -81,7 +81,7 @@ async function refence(
   const journal = rows?.[1]?.length ? journalOf(rows[2]) : null;
   heartbeats.drop(journal === null ? token : owner.fence.token);
   if (rows === null) {
-    const message = `Whether the attempt has a new fence could not be confirmed within ${timeoutMs} ms`;
+    const message = `It could not be confirmed within ${timeoutMs} ms whether the attempt has a new fence`;
     throw new StoreError("in_doubt", { message });
   }
   return journal && { fence: { attempt: owner.fence.attempt, token }, journal };

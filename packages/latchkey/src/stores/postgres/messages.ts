@@ -13,7 +13,7 @@ export function postgresMessages(
   statements: ReturnType<typeof messageStatements>,
   confirmation: Confirmation,
 ): MessageSupport {
-  /** Confirmed by a standby, because a consumer that relies on it acknowledges the message. */
+  /** Confirmed by a standby, because the consumer then acknowledges the message. */
   const isDead = (digest: string) => confirmation.isDone(statements.messageIsDead.bind({ digest }));
 
   /** If the write finds the message dead, and the confirmation does not, the letter was lost with a former primary. */

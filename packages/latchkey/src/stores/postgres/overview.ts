@@ -22,7 +22,7 @@ export async function readOverview(
   const depths = new Map(rows.map((row) => [textOf(row, "kind"), depthOf(row, countMax)]));
   const depth = (kind: string) => depths.get(kind) ?? nothing;
   const [row] = rows;
-  if (row === undefined) throw new TypeError("The overview came without rows");
+  if (row === undefined) throw new TypeError("The overview was returned without rows");
   return {
     now: momentOf(row, "now"),
     records: {

@@ -56,7 +56,7 @@ export class PendingClaims {
 
 function wantsList(wants: readonly PendingWant[]): string {
   if (new Set(wants.map(({ operation }) => operation)).size < wants.length) {
-    throw new TypeError("An operation is wanted twice");
+    throw new TypeError("An operation is named twice in one claim");
   }
   const rows = wants.map(({ operation, tokens, terms }) => {
     checkStorable("operation", operation);

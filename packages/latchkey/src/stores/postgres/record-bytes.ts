@@ -47,7 +47,7 @@ export class RecordBytes {
   constructor(hex: string) {
     const bytes = Buffer.from(hex, "hex");
     const count = bytes.readInt32BE(0);
-    if (count < columnsMin) throw new TypeError("A record came back with too few columns");
+    if (count < columnsMin) throw new TypeError("A record was returned with too few columns");
     let at = 4;
     for (const column of columns.slice(0, count)) {
       const length = bytes.readInt32BE(at + 4);
@@ -93,7 +93,7 @@ export class RecordBytes {
 
   #present(column: RecordColumn): Buffer {
     const bytes = this.#columns.get(column);
-    if (bytes === undefined) throw new TypeError(`Column ${column} came back without a value`);
+    if (bytes === undefined) throw new TypeError(`Column ${column} was returned without a value`);
     return bytes;
   }
 }

@@ -27,7 +27,7 @@ export function refused<T>(
         return { kind: "refused", value, because: "other", error };
       return refusal === "guard" ? { kind: "lost", value } : { kind: "changed", value };
     case "other":
-      // Perhaps the handler has changed the role in a way that its texts do not show: it runs again, and then the role is restored.
+      // The handler may have changed the role in a way that its statements' texts do not show. It runs again; then the role is restored.
       if (isPrivilege(outcome) && sessions.restoreFromNowOn())
         return { kind: "refused", value, because: "serialization", error };
       return { kind: "refused", value, because: "other", error: errorOf(outcome) };
@@ -44,7 +44,7 @@ function isPrivilege({ during, sqlState }: Refused<unknown>): boolean {
 function errorOf({ during, sqlState, error }: Refused<unknown>): unknown {
   if (isLatchkeyError(error)) return error;
   if (during !== "closing" && !isOfServer(sqlState)) return error;
-  const message = withServersWords("The record could not be written, so all was rolled back", error);
+  const message = withServersWords("The record could not be written, so everything was rolled back", error);
   const remedy =
     sqlState === "42501" ? ". A handler that changes the role must reset it before it answers" : "";
   return new StoreError("rolled_back", { cause: error, message: message + remedy });

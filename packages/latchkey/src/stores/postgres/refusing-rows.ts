@@ -17,8 +17,8 @@ export function isCausedByRow(error: unknown): boolean {
 }
 
 /**
- * Runs `write` on all items, and, if a row may be the cause of an error, on halves of them, until each such row is alone. It
- * is left out of the result.
+ * Runs `write` on all items. If a row may be the cause of an error, runs it on halves of them, and so on, until each row that
+ * causes an error is written alone. Those rows are left out of the result.
  *
  * @throws whatever `write` throws for another reason, or when it was called with one item
  */

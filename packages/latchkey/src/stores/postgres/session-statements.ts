@@ -46,7 +46,7 @@ function readOnly(): StoreError {
   return new StoreError("rolled_back", { message });
 }
 
-/** The closing statements; if the handler may have changed the session, they run in that of the opening ones. */
+/** The closing statements. If the handler may have changed the session, they run with the settings that it had at the opening statements. */
 export function inOpenedSession(
   session: OpenedSession,
   mayHaveChanged: boolean,

@@ -35,7 +35,7 @@ export class Settings {
     await this.suits();
     const found = (await this.#read()).get("schema_version");
     if (found !== String(schemaVersion)) {
-      const message = `Schema ${this.#schema} is of version ${found ?? "(none)"}, this code needs ${schemaVersion}`;
+      const message = `Schema ${this.#schema} has version ${found ?? "(none)"}, and this code needs version ${schemaVersion}`;
       throw new LatchkeyError("schema-invalid", { message });
     }
   }

@@ -2,8 +2,8 @@ import { defaultTimeFunction } from "./names.ts";
 import type { SqlNames } from "./sql-parts.ts";
 import { type StatementTemplate, template } from "./template.ts";
 
-// A comment of `[synced` begins a part that is there when COMMITs must be on disk, one of `[limits` a part that is there when
-// the server ends what lasts too long; `|` and what follows stands there otherwise.
+// A comment `[synced` begins a part for COMMITs that must be on disk, a comment `[limits` a part for servers that end what lasts
+// too long. If that does not apply, the part is left out, or replaced with what follows `|`.
 const option = /\/\*\[(synced|limits)\*\/(.*?)\/\*(?:\|(.*?))?\]\*\//gsu;
 const table = /\blatchkey\.(records|leases|steps|outbox|messages|audit|early|facts|settings)\b/gu;
 const parameter = /:'([a-z_]+)'/gu;

@@ -80,6 +80,6 @@ function ownOf(row: SqlRow) {
     case "undecided":
       return [{ status, removed } as const];
     default:
-      throw new TypeError(`Column status came back as ${status}`);
+      throw new TypeError(`Column status was returned as ${status}`);
   }
 }

@@ -1,4 +1,4 @@
-/** Arguments of scripts. An absent value is an empty text; where an empty text is a value, one character is put before it. */
+/** Arguments of scripts. An absent value is an empty text; a value that may itself be empty gets one character in front of it. */
 import type { Fence, Guard } from "../../engine/record.ts";
 import type { Owner } from "../journal.ts";
 import type { Retention } from "../retention.ts";

@@ -79,7 +79,7 @@ export function evictionProblem(report: Report): string | null {
   return `maxmemory-policy is ${policy}: when memory runs out, Redis drops keys of its choice, and a dropped reservation lets the same request run twice.`;
 }
 
-/** Two processes that divide the records differently would not see each other's. */
+/** Processes with different numbers of partitions would not find each other's records. */
 async function refuseOtherPartitions(runner: Runner): Promise<void> {
   const { partitions, partitionsKey } = runner.layout;
   const known = textOf(await runner.at(partitionsKey, partitionScripts.partitions, [String(partitions)]));
@@ -97,7 +97,7 @@ export function warningsOf(report: Report): readonly RedisWarning[] {
       {
         code: "LATCHKEY_REDIS_SETTINGS_UNKNOWN",
         message:
-          "The settings of Redis cannot be read (INFO is not allowed in scripts). Make sure that maxmemory-policy is noeviction and that appendonly is on: a key that Redis drops or forgets lets the same request run twice.",
+          "The settings of Redis cannot be read (INFO is not allowed in scripts). Make sure that maxmemory-policy is noeviction and that appendonly is on: after Redis has lost a key, the same request can run twice.",
       },
     ];
   }
@@ -106,13 +106,13 @@ export function warningsOf(report: Report): readonly RedisWarning[] {
     warnings.push({
       code: "LATCHKEY_REDIS_NOT_PERSISTENT",
       message:
-        "Redis keeps no append-only file (appendonly no): a restart forgets every key since the last snapshot, or all of them, and a request that is retried after it runs again. Set appendonly yes.",
+        "Redis keeps no append-only file (appendonly no): a restart loses every key since the last snapshot, or all keys, and a request that is retried afterwards runs again. Set appendonly to yes.",
     });
   }
   if (policy.startsWith("allkeys-")) {
     warnings.push({
       code: "LATCHKEY_REDIS_EVICTION",
-      message: `maxmemory-policy is ${policy}. Without maxmemory nothing is dropped yet; once it is set, dropped reservations let requests run twice. Set maxmemory-policy to noeviction.`,
+      message: `maxmemory-policy is ${policy}. As long as maxmemory is not set, nothing is dropped; with maxmemory, requests whose reservations are dropped can run twice. Set maxmemory-policy to noeviction.`,
     });
   }
   return warnings;

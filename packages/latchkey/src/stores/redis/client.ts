@@ -41,7 +41,7 @@ export interface NodeRedisSentinel {
 
 export type RedisClient = IoredisClient | NodeRedisClient | NodeRedisCluster | NodeRedisSentinel;
 
-/** The same way to call a script for all clients. */
+/** How the store calls a script, the same for all clients. */
 export interface RedisLink {
   readonly cluster: boolean;
   /** `by` is the digest of a script, or its text. Replies are numbers, bytes, null, and lists of these. */

@@ -74,7 +74,7 @@ function eviction(report: Report): Finding {
   }
   const doubt = warningsOf(report).find(({ code }) => code === "LATCHKEY_REDIS_EVICTION");
   if (doubt !== undefined) {
-    const message = `maxmemory-policy is ${policy}. Without maxmemory nothing is dropped yet.`;
+    const message = `maxmemory-policy is ${policy}. As long as maxmemory is not set, nothing is dropped.`;
     return warning("eviction", message, "Set maxmemory-policy to noeviction before you set maxmemory.");
   }
   return ok("eviction", `maxmemory-policy is ${policy}: no record is dropped.`);
@@ -85,6 +85,6 @@ function persistence(report: Report): Finding {
   if (enabled === undefined) return notChecked("persistence", unknownSettings);
   if (enabled !== "0") return ok("persistence", "appendonly is on.");
   const message =
-    "Redis keeps no append-only file: a restart forgets keys, and a request that is retried after it runs again.";
+    "Redis keeps no append-only file: a restart loses keys, and a request that is retried afterwards runs again.";
   return warning("persistence", message, "Set appendonly to yes.");
 }

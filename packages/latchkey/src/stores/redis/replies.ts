@@ -27,6 +27,6 @@ export function nullable<T>(reply: unknown, read: (reply: unknown) => T): T | nu
 
 function strange(reply: unknown): StoreError {
   return new StoreError("in_doubt", {
-    message: `Redis: a reply came back as ${typeof reply}; the client must not transform replies`,
+    message: `A reply of Redis arrived as ${typeof reply}: the client must not transform replies`,
   });
 }

@@ -86,7 +86,7 @@ export class Runner {
     }
   }
 
-  /** If a server rejects the call as too late while the caller still waits, its clock was misjudged; then the call is sent once more. */
+  /** If the server rejects the call as too late while the caller still waits, its clock was estimated wrongly; the call is sent once more. */
   async #onTheClock(call: Call, isAwaited: () => boolean): Promise<unknown> {
     const { time } = this.#parts;
     const since = time.moment();

@@ -83,7 +83,7 @@ function rowOf(
     effectId: null,
     ...move,
   };
-  // The tenant, for people who read the rows in Redis itself, because the rows' name has only a digest.
+  // With the tenant, for people who read the rows in Redis itself: the name of their list has only a digest.
   return JSON.stringify({ tenant, ...row });
 }
 

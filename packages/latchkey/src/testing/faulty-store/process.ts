@@ -71,7 +71,7 @@ export class FaultyProcess {
     return (await this.outlives(until)) !== null;
   }
 
-  /** Never returns for a process that is dead or that this course kills now. */
+  /** Never settles for a process that is dead or that this fault kills. */
   async stopIfDead(course: Course): Promise<void> {
     if (course.callerGets === "nothing") this.kill();
     if (this.#dead) await never();

@@ -1,6 +1,6 @@
--- A life begins: 3 its state, 4 to 7 the guard on what it replaces (or nothing), 8 lease or expiry, 9
--- abandonment, 10 the input with one character before it (or nothing), from 11 on the record's fields in
--- pairs, among them a token of this one call: sent again by the client itself, it is answered again.
+-- Begins a life. ARGV: 3 its state, 4 to 7 the guard on what it replaces (or nothing), 8 lease or expiry, 9
+-- abandonment, 10 the input with one character in front of it (or nothing), from 11 on the record's fields in
+-- pairs, among them a token of this one call: if the client itself sends the call again, it gets the same answer.
 local new = { ca = num(NOW) }
 for i = 11, #ARGV, 2 do new[ARGV[i]] = ARGV[i + 1] end
 local old = load()

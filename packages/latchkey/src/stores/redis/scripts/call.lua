@@ -1,4 +1,4 @@
--- A call, with its record's fields. 3 the step.
+-- A call, with its record's fields. ARGV: 3 the step.
 local function call(name)
   local v = redis.call('HMGET', steps, 'm' .. name, 'i' .. name, 'r' .. name)
   return { num(NOW), v[1], v[2], v[3], name }

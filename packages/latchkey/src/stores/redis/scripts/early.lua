@@ -1,4 +1,4 @@
--- ARGV: 3 the record's id. Each with the time before it.
+-- ARGV: 3 the record's id. Returns the early settlements of that life, each with its time in front of it.
 primary()
 local r = load()
 if not r or r.id ~= ARGV[3] then return {} end

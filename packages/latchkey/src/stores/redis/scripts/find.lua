@@ -1,4 +1,4 @@
--- The entries of the look-up table under the names from 3 on; the time comes first.
+-- ARGV: from 3 on names in the look-up table. Returns the time, then the value of each name.
 primary()
 local names = {}
 for i = 3, #ARGV do names[#names + 1] = ARGV[i] end

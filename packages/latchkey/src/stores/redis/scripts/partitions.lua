@@ -1,4 +1,4 @@
--- Stores, once, into how many partitions the records are divided: 3. Returns the stored number.
+-- ARGV: 3 the number of partitions, which is stored if none is stored yet. Returns the stored number.
 local known = redis.call('GET', ix)
 if known then return known end
 redis.call('SET', ix, ARGV[3])

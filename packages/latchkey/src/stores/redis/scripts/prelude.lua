@@ -8,9 +8,9 @@
 -- its input (`i` …) and its result (`r` …).
 -- * The index is one ordered set of texts, all of score 0, so that it is ordered as bytes: see `entries`. A
 -- script that writes a record passes its old and its new version (`save`), from which the entries follow.
--- * Only a primary decides. A write that changes nothing is refused by a replica; every script that writes
--- nothing else makes one (`primary`, `no`). Those that do write do not, because Redis asks whether there is
--- memory only before the first.
+-- * Only a primary may decide. So a script that writes nothing else makes a write that changes nothing
+-- (`primary`, `no`), which a replica refuses. A script that writes must not make it as well: Redis checks only
+-- before a script's first write whether there is memory left.
 -- * Redis does not undo a script that fails in the middle. So everything is checked before the first write.
 local ix, look, rec, steps, audit = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local d = ARGV[2]

@@ -1,5 +1,6 @@
--- Entries that begin with 3, after 4 (or from the first on), at most 5. 6: those due until now alone, which
--- have a time after what they begin with; 7: those before this, or nothing. The time comes first.
+-- Entries of the index. ARGV: 3 what they begin with, 4 the entry after which they start (or nothing: with the
+-- first), 5 how many at most, 6 whether only those that are due, in which a time follows 3, 7 what the rest of
+-- an entry must come before (or nothing). Returns the time, then the entries.
 primary()
 local from = '[' .. ARGV[3]
 if ARGV[4] ~= '' then from = '(' .. ARGV[4] end

@@ -1,5 +1,5 @@
 -- ARGV: 3 to 5 the owner, 6 the step, 7 the generation, 8 the input, 9 the new step's fields as JSON, 10 a token of
--- this one call: sent again by the client itself, it counts once.
+-- this one call: if the client itself sends the call again, it counts once.
 local function call(name)
   local v = redis.call('HMGET', steps, 'm' .. name, 'i' .. name, 'r' .. name)
   return { num(NOW), v[1], v[2], v[3], name }
