@@ -45,7 +45,7 @@ export type NodeProtect<R extends IncomingMessage, Tx> = <
 /**
  * Makes `protect(operation, handler)` for `node:http` and every framework that passes on its requests and responses.
  *
- * The answer is held until it is confirmed. Meanwhile `res` has no socket: bytes are collected up to `answerHoldBytes`, and
+ * The answer is buffered until it is confirmed. Meanwhile `res` has no socket: bytes are collected up to `answerHoldBytes`, and
  * trailers and informational responses are dropped. A handler that throws is rolled back. HTTP/1 only: messages of
  * `node:http2` are refused.
  *

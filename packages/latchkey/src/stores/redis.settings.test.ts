@@ -78,7 +78,7 @@ describe.skipIf(redisProgram() === undefined)("settings of the server", () => {
     await store.verify();
     await store.verify();
     expect(warnings.map(({ code }) => code)).toEqual(["LATCHKEY_REDIS_NOT_PERSISTENT"]);
-    expect(warnings[0]?.message).toMatch(/appendonly yes/);
+    expect(warnings[0]?.message).toMatch(/appendonly to yes/);
   });
 
   test("with an append-only file there is nothing to say", async () => {

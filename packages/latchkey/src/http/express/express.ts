@@ -39,7 +39,7 @@ export type ExpressProtect<R extends ExpressMessage, Tx> = <
 /**
  * Makes `protect(operation, handler)` for an Express app.
  *
- * The answer is held until it is confirmed. Meanwhile `res` has no socket: bytes are collected up to `answerHoldBytes`, and
+ * The answer is buffered until it is confirmed. Meanwhile `res` has no socket: bytes are collected up to `answerHoldBytes`, and
  * trailers and informational responses are dropped. A handler that throws is rolled back and its error goes to Express.
  *
  * @throws {TypeError} when an option is missing or out of range.

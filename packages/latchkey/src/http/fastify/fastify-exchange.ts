@@ -297,7 +297,7 @@ const settingStatus: ReadonlySet<PropertyKey> = new Set(["code", "redirect", "st
 
 /**
  * The handler's view of a run's reply: once the run is over, it has no effect. Any other member, such as a decorator, may lead
- * to the raw response, so reading one holds that response.
+ * to the raw response, so reading one buffers that response.
  */
 function liveView(own: FastifyAnswer, late: LateRun): FastifyAnswer {
   const view: FastifyAnswer = new Proxy(own, {

@@ -35,7 +35,7 @@ export type KoaProtect<C extends KoaMessage, Tx> = <E extends Execution, Own ext
  *
  * Each run of the handler gets its own context, which inherits from the app's: properties that it sets (`ctx.user = …`) stay in
  * the run, but changes inside shared objects (`ctx.state.user = …`) do not. The answer is captured as Koa would send it and
- * held until it is confirmed; then it becomes the app's `ctx.body`, as bytes, and passes through the outer middleware. A
+ * kept until it is confirmed; then it becomes the app's `ctx.body`, as bytes, and passes through the outer middleware. A
  * handler that throws is rolled back and its error goes to the outer middleware.
  *
  * Without a body parser before it, `ctx.request.body` is the parsed value for JSON and bytes otherwise. A parser must keep the

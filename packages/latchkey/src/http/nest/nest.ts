@@ -28,7 +28,7 @@ const contexts = new WeakMap<object, HandlerContext<unknown, Execution>>();
  * Makes `protect(operation)` for the route handlers of a Nest app. Guards run before it. Pipes, the handler and the
  * interceptors named after it are one run: an error in them rolls back and goes to the exception filters, and they may run
  * again. The interceptors before it, `@HttpCode`, `@Header`, `@Redirect`, `@Render` and `@Res` act on the captured answer,
- * which is what Nest writes to the response, held until it is confirmed. For a replay Nest answers too, but what it writes is
+ * which is what Nest writes to the response, kept until it is confirmed. For a replay Nest answers too, but what it writes is
  * discarded.
  *
  * Create the app with `rawBody: true`, so that the fingerprint covers the body as sent. Limits: if a COMMIT fails with a

@@ -16,7 +16,7 @@ import {
 } from "./buffered-prototype.ts";
 import { setHead } from "./head.ts";
 
-/** Node's private properties of each response, which Node continues to write during a hold. */
+/** Node's private properties of each response, which Node continues to write while it is buffered. */
 interface NodeState {
   _header: string | null;
   destroyed: boolean;
@@ -93,7 +93,7 @@ export function original({ res, covered, covering }: Interception, name: string)
   return covered.get(name) ?? Reflect.get(Object.getPrototypeOf(covering), name, res);
 }
 
-/** Calls the response's own method, because middleware inside the hold may have wrapped it to add headers last. */
+/** Calls the response's own method, because middleware may have wrapped it during the buffering, to add headers last. */
 function sendImplicitHead(res: ServerResponse): void {
   if (!answerOf(res).headSent) res.writeHead(res.statusCode);
 }

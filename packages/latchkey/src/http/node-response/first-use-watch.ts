@@ -1,6 +1,6 @@
 /**
- * Watches a Node response for its first use, and reports it before it has any effect, so that holding can begin then. For
- * adapters whose handlers rarely use the response: watching costs a fifth of holding.
+ * Watches a Node response for its first use, and reports it before it has any effect, so that buffering can begin then. For
+ * adapters whose handlers rarely use the response: watching costs a fifth of buffering.
  */
 import { ServerResponse } from "node:http";
 import { bufferedMethods } from "./buffered-methods.ts";

@@ -1,5 +1,5 @@
 /**
- * Holds a Node response only from its first use. Until then the response is watched, and an answer can be given without it.
+ * Buffers a Node response only from its first use. Until then the response is watched, and an answer can be given without it.
  * For frameworks that pass their answers to a hook before they write them.
  */
 import type { ServerResponse } from "node:http";
@@ -82,7 +82,7 @@ export class LazyBuffering {
     return this.#watch?.showAnswered() ?? false;
   }
 
-  /** Holds the response from now on. */
+  /** Buffers the response from now on. */
   buffer(): BufferedResponse<ServerResponse> {
     const { res, limitBytes } = this;
     // Begun past its methods, which only the handler does, so the answer is the handler's.

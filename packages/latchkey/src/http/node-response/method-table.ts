@@ -1,5 +1,5 @@
 /**
- * The methods of a response that a hold covers. Each is written out, because V8 compiles `res.end` to a read of a known place,
+ * The methods of a response that buffering replaces. Each is written out, because V8 compiles `res.end` to a read of a known place,
  * and gives up the shape of an object with more than a dozen properties under computed names.
  */
 import { ServerResponse } from "node:http";

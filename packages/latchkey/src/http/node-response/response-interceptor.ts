@@ -3,7 +3,7 @@
  *
  * They are on a prototype between the response and its own prototype, created once for each. V8 knows the shape of a prototype
  * that it has seen before, but an object whose properties are redefined one by one stays slow everywhere. The properties that
- * Node keeps on the response itself have other values during the hold.
+ * Node keeps on the response itself have other values while it is buffered.
  *
  * Frameworks, such as a mounted Express app, also replace prototypes. So the few methods with which every use of a response
  * begins are on the response itself, and insert the buffering prototype again over the current one. A handler's view alone is not
@@ -212,7 +212,7 @@ function removeMethods({ res, covered, defined }: Interception): void {
 
 /**
  * Like `installMethods`, for a response without own methods. Must run before the prototype is covered: in Node 22 each property that
- * is added afterwards costs more than the whole hold. False: use `installMethods`.
+ * is added afterwards costs more than all other buffering. False: use `installMethods`.
  */
 function installFast({ res }: Interception): boolean {
   if (!hasNodesMethods(Object.getPrototypeOf(res)) || !putUsedFirst(res, bufferedMethods)) return false;
