@@ -29,7 +29,9 @@ test("a record of text gives every byte back, also of a body of a megabyte", () 
 });
 
 test("indexedDbStorage says where there is no IndexedDB", () => {
-  expect(() => indexedDbStorage()).toThrow(new TypeError("This platform has no IndexedDB: use another storage"));
+  expect(() => indexedDbStorage()).toThrow(
+    new TypeError("This platform has no IndexedDB: use another storage"),
+  );
 });
 
 /** In the form of sessionStorage. */

@@ -79,7 +79,9 @@ function giveUp<T>(
   late: (value: T) => void,
 ): void {
   acting.then(late, nothing);
-  call.giveUp(new Error(`Effect ${effect.name} was given up: its time limit is over, or its caller has stopped`));
+  call.giveUp(
+    new Error(`Effect ${effect.name} was given up: its time limit is over, or its caller has stopped`),
+  );
 }
 
 /** Sends once. `late` gets the value that a send returns after it was given up. Never rejects. */

@@ -53,7 +53,8 @@ export function createInbox<Tx, E extends DirectExecution, I>(
   const { runtime } = latchkey;
   if (typeof options.tenant === "string") requireNoCredential(runtime, options.tenant);
   const { messages: support, name } = runtime.store;
-  if (support === null) throw new TypeError(`Store ${name} keeps no messages, so it cannot be used for an inbox`);
+  if (support === null)
+    throw new TypeError(`Store ${name} keeps no messages, so it cannot be used for an inbox`);
   const submitMessage = submitter(latchkey, operation, handler);
   checkRemembered(operation, settings);
   const { batchSize } = settings;

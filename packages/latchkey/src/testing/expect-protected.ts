@@ -29,8 +29,7 @@ export function expectEveryRouteProtected(app: unknown, options: ProtectedRoutes
 }
 
 function problemsOf({ routes, unused }: Audit): readonly string[] {
-  if (routes.length === 0)
-    return ["The app has no state-changing route, so there is nothing to check."];
+  if (routes.length === 0) return ["The app has no state-changing route, so there is nothing to check."];
   const open = routes.filter(({ status }) => status === "unprotected");
   return [
     ...(open.length === 0

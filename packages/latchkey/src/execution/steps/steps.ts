@@ -158,7 +158,8 @@ export class Steps {
     if (this.#closed) throw new LatchkeyError("attempt-lost", { message: "The attempt is over" });
     if (this.#running !== null)
       throw new TypeError(`Step ${name}: steps run one after the other; await the previous one`);
-    if (this.#called.has(name)) throw new TypeError(`Step ${name}: a name may be used only once in an attempt`);
+    if (this.#called.has(name))
+      throw new TypeError(`Step ${name}: a name may be used only once in an attempt`);
     const running = this.#begin(name, act);
     this.#running = running.catch(() => {});
     try {

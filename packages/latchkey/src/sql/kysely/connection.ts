@@ -55,7 +55,9 @@ export function pgConnection(client: KyselyPgClient, Cursor: CursorClass | undef
     },
     async *streamQuery({ sql, parameters }, chunkSize) {
       if (Cursor === undefined) {
-        throw new TypeError("stream() needs a cursor: pass the class of pg-cursor to kyselyTransactions, as `cursor`");
+        throw new TypeError(
+          "stream() needs a cursor: pass the class of pg-cursor to kyselyTransactions, as `cursor`",
+        );
       }
       const cursor = client.query(new Cursor(sql, [...parameters]));
       try {

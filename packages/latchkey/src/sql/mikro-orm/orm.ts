@@ -48,7 +48,8 @@ export function checkMikroOrm(orm: MikroOrm | undefined): asserts orm is MikroOr
 /** @throws {TypeError} when the pool is not MikroORM's own */
 export async function poolOf(orm: MikroOrm): Promise<PgPool> {
   checkMikroOrm(orm);
-  const own = "MikroORM does not expose its pool: pass to `mikroOrmTransactions` the pool that you have passed to MikroORM";
+  const own =
+    "MikroORM does not expose its pool: pass to `mikroOrmTransactions` the pool that you have passed to MikroORM";
   try {
     const pool = await connectionOf(orm).getNativeClient?.();
     if (pool !== undefined) return pool;

@@ -63,7 +63,8 @@ class ConcurrencyLimit {
    * @throws {StoreError} `not_sent` after `timeoutMs` in line
    */
   async enter(clock: Clock, timeoutMs: number): Promise<() => void> {
-    if (this.#waiting.size > 0 || this.#inside >= this.#limit()) await this.#waitForAdmission(clock, timeoutMs);
+    if (this.#waiting.size > 0 || this.#inside >= this.#limit())
+      await this.#waitForAdmission(clock, timeoutMs);
     else this.#inside += 1;
     const enteredMs = clock.monotonicMs();
     let left = false;

@@ -121,7 +121,11 @@ function poolerFinding(
   const found = "A pooler in transaction mode is in front of the server";
   if (!isOfService) {
     const remedy = "Create the store with `namedStatements: false` and `notify: false`.";
-    return warning("pooler", `${found}: after each transaction, a session may serve another connection.`, remedy);
+    return warning(
+      "pooler",
+      `${found}: after each transaction, a session may serve another connection.`,
+      remedy,
+    );
   }
   if (notify) {
     const message = `${found}, and the store listens for notifications, which do not arrive through it.`;

@@ -229,7 +229,10 @@ async function vacuum({ executor, statements, names: sql, schema }: ExamineParts
       : `This database has no autovacuum. Run: ${vacuumAll}`;
     return warning("vacuum", `More rows are dead than alive: ${counts}.`, remedy);
   }
-  return ok("vacuum", hasAutovacuum ? "Autovacuum is on, and there are few dead rows." : "There are few dead rows.");
+  return ok(
+    "vacuum",
+    hasAutovacuum ? "Autovacuum is on, and there are few dead rows." : "There are few dead rows.",
+  );
 }
 
 /** The table's own check covers only a few of the rules for a record's columns, because every write pays for it. */
@@ -237,7 +240,10 @@ async function shapes({ executor, statements, schema }: ExamineParts): Promise<F
   const row = onlyRow(await executor.read(statements.shapes.bind({})));
   const [lookedAt, wrong] = [numberOf(row, "looked_at"), numberOf(row, "wrong")];
   if (wrong === 0) {
-    return ok("records", `All of the newest records (${lookedAt}) have the columns that their state requires.`);
+    return ok(
+      "records",
+      `All of the newest records (${lookedAt}) have the columns that their state requires.`,
+    );
   }
   const message = `Of the newest records (${lookedAt}), ${wrong} have columns that do not fit their state: a retry of such a key may fail, or its record may never be removed.`;
   const look = `select * from "${schema}".records where id = '${textOf(row, "newest_wrong")}'`;
