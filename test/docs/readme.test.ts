@@ -15,6 +15,7 @@ test("the service is whole: it is installed, started and asked as the text says"
 });
 
 test.each([
+  ["how to pack the library", /\(cd [^\n]+\n/u, "", /has not installed \.\.\/latchkey\//u],
   ["what the service imports", " express pg", "", /does not install express, pg/u],
   ["its table", /```sh\npsql [^`]+```/u, "", /500/u],
   ["how to start it", " && node server.ts", "", /ECONNREFUSED/u],

@@ -26,6 +26,8 @@ interface Stage {
   readonly terminals: Terminals;
   /** The packages that the text has installed. */
   readonly installed: Set<string>;
+  /** The package in each tarball that the text has packed. */
+  readonly packed: Map<string, string>;
   server: WorkerProcess | null;
   provider: { readonly worker: WorkerProcess; readonly url: string } | null;
   /** What the last command printed, or answered. */
@@ -78,7 +80,8 @@ async function open(databaseUrl: string): Promise<Stage> {
   await client.connect();
   const terminals = new Terminals({ DATABASE_URL: databaseUrl });
   const running = { server: null, provider: null, answer: null, printed: "" };
-  return { folder, client, port: await freePort(), terminals, installed: new Set(), ...running };
+  const packages = { installed: new Set<string>(), packed: new Map<string, string>() };
+  return { folder, client, port: await freePort(), terminals, ...packages, ...running };
 }
 
 /** What the text has its reader do beside typing what its blocks show. */
@@ -128,13 +131,27 @@ function checkImports({ installed }: Stage, text: string): void {
 }
 
 async function run(stage: Stage, text: string): Promise<void> {
-  for (const command of text.split("\n").flatMap((line) => line.split(" && "))) {
+  const commandsOf = (line: string) => (line.startsWith("(") ? [line] : line.split(" && "));
+  for (const command of text.split("\n").flatMap(commandsOf)) {
+    if (command === packingInClone) {
+      packInClone(stage);
+      continue;
+    }
     const [program = "", ...args] = wordsOf(command);
     const known = commands[program];
     if (known === undefined) throw new Error(`nobody knows how to run: ${command}`);
     stage.terminals.variables("last", []);
     await known(stage, args);
   }
+}
+
+const packingInClone = "(cd ../latchkey && npm install && npm pack -w latchkey)";
+
+/** Packs nothing: `check:package` does. The tarball is the one that npm would name so. */
+function packInClone({ packed }: Stage): void {
+  const manifest = readFileSync(join(repositoryRoot, "packages/latchkey/package.json"), "utf8");
+  const { version }: { readonly version: string } = JSON.parse(manifest);
+  packed.set(`../latchkey/latchkey-${version}.tgz`, "latchkey");
 }
 
 const commands: Readonly<Record<string, (stage: Stage, args: readonly string[]) => Promise<void>>> = {
@@ -147,7 +164,9 @@ const commands: Readonly<Record<string, (stage: Stage, args: readonly string[]) 
       return;
     }
     if (verb === "run") return startProvider(stage, args);
-    const names = args.filter((word) => word !== "--save-dev");
+    const names = args
+      .filter((word) => word !== "--save-dev")
+      .map((word) => stage.packed.get(word) ?? word);
     if (verb !== "install" || names.length === 0) throw new Error("only `npm install <packages>`");
     const missing = names.filter((name) => !existsSync(join(stage.folder, "node_modules", name)));
     if (missing.length > 0) throw new Error(`the repository has not installed ${missing.join(", ")}`);
