@@ -6,10 +6,17 @@ import { rules } from "./check-boundaries.ts";
 import { findStalePages, generatePages, renderErrors, renderStateMachine } from "./generate-docs.ts";
 import { renderEvents } from "./support/events.ts";
 import { renderFloors } from "./support/floors.ts";
+import {
+  renderConsumerOptions,
+  renderHttpOptions,
+  renderInboxOptions,
+  renderLatchkeyOptions,
+} from "./support/option-tables.ts";
 import { repositoryRoot } from "./support/repository.ts";
 import {
   renderCaptured,
   renderOptions,
+  renderOptionTable,
   renderPolicies,
   renderProgram,
   replaceSection,
@@ -50,6 +57,22 @@ test("the options' table has every option with its default", () => {
   expect(text).toContain("| `retentionMs` | the policy's |");
   expect(text).toContain("| `answerHoldBytes` | 32 MiB |");
   expect(text).toContain("| `key` | the policy's |");
+});
+
+test("the options of createLatchkey, adapters, inboxes and consumers have theirs, too", () => {
+  expect(renderLatchkeyOptions()).toContain("| `circuitBreaker` | 5 failures in a row, 1 s |");
+  const http = renderHttpOptions();
+  expect(http).toContain("| `header` | `Idempotency-Key` |");
+  expect(http).toContain("| `bodyLimitBytes` | 1 MiB |");
+  expect(http).toContain("| `methods` | the policy's |");
+  const inbox = renderInboxOptions();
+  expect(inbox).toContain("| `keepMs` | 30 days |");
+  expect(inbox).toContain("| `backoffMaxMs` | 1 min |");
+  expect(renderConsumerOptions()).toContain("| `kafkaConsumer` | `topics` | required |");
+});
+
+test("an option without a default to be seen is an error", () => {
+  expect(() => renderOptionTable({ store: "where records are kept" }, {})).toThrow("store");
 });
 
 test("every event has a row with its meaning and the members that its type has", () => {

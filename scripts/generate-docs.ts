@@ -25,6 +25,12 @@ import { renderFloors } from "./support/floors.ts";
 import { inlinedModules } from "./support/inlined.ts";
 import { renderMigrations } from "./support/migrations.ts";
 import {
+  renderConsumerOptions,
+  renderHttpOptions,
+  renderInboxOptions,
+  renderLatchkeyOptions,
+} from "./support/option-tables.ts";
+import {
   adapterSections,
   fixtureSections,
   indexSections,
@@ -99,14 +105,20 @@ const writtenPages: Readonly<Record<string, Sections>> = {
   "docs/adapters/README.md": { ...adapterSections, "stored headers": renderStoredHeaders },
   "docs/adapters/neighbours.md": { neighbours: renderNeighbours },
   "docs/architecture.md": { floors: () => renderFloors() },
-  "docs/choosing-a-policy.md": { policies: renderPolicies, options: renderOptions },
+  "docs/choosing-a-policy.md": {
+    policies: renderPolicies,
+    options: renderOptions,
+    "options of createLatchkey": renderLatchkeyOptions,
+  },
   "docs/decisions/README.md": { decisions: () => renderDecisions() },
   "docs/events.md": { events: renderEvents },
+  "docs/http.md": { options: renderHttpOptions },
   "docs/known-bugs.md": {
     "known bugs": () => renderKnownBugs(knownBugs),
     "idempotency bugs": () => renderKnownBugs(ofIdempotency, knownBugs.length),
     "neighbour bugs": () => renderKnownBugs(neighbourBugs, knownBugs.length + ofIdempotency.length),
   },
+  "docs/messages.md": { options: renderInboxOptions, "options of consumers": renderConsumerOptions },
   "docs/metrics.md": { metrics: renderMetrics },
   "docs/modules.md": moduleSections,
   "docs/transactions/README.md": transactionSections,

@@ -157,31 +157,47 @@ const options: Readonly<Record<keyof OperationSettings, string>> = {
 export function renderOptions(): string {
   const { capabilities } = memoryStore();
   const { settings } = defineOperation("defaults", {}, ietf, capabilities);
+  return renderOptionTable(options, settings);
+}
+
+/** What an option decides; with the default before it where the resolved settings do not show that. */
+export type OptionText = string | readonly [standard: string, decides: string];
+
+/**
+ * A table of options.
+ *
+ * @param settings what is resolved when nobody sets them
+ * @throws {TypeError} when neither the text nor the settings have an option's default
+ */
+export function renderOptionTable(texts: Readonly<Record<string, OptionText>>, settings: object): string {
+  const resolved = new Map<string, unknown>(Object.entries(settings));
   return renderTable(
     ["Option", "Default", "What it decides"],
-    Object.entries(options).map(([name, text]) => [
+    Object.entries(texts).map(([name, text]) => [
       `\`${name}\``,
-      describeDefault(name, settings[name as keyof OperationSettings]),
-      text,
+      ...(typeof text === "string" ? [describeDefault(name, resolved.get(name)), text] : text),
     ]),
   );
 }
 
-function describeDefault(name: string, value: OperationSettings[keyof OperationSettings]): string {
+function describeDefault(name: string, value: unknown): string {
   if (name in ietf) return "the policy's";
   if (value === null || typeof value === "function") return "none";
+  if (value === undefined || typeof value === "object") throw new TypeError(`${name}: say what its default is`);
   if (typeof value !== "number") return `\`${value}\``;
   const units = name.endsWith("Ms") ? durations : name.endsWith("Bytes") ? sizes : [];
-  const [size = 1, unit = ""] = units.find(([each]) => value % each === 0) ?? [];
+  const [size = 1, unit = ""] = units.find(([each, , from = each]) => value % each === 0 && value >= from) ?? [];
   return `${value / size} ${unit}`.trim();
 }
 
-const durations: readonly (readonly [number, string])[] = [
+/** A unit's size and name, and the shortest duration that is given in it. */
+const durations: readonly (readonly [size: number, unit: string, from?: number])[] = [
+  [86_400_000, "days", 2 * 86_400_000],
   [3_600_000, "h"],
   [60_000, "min"],
   [1_000, "s"],
 ];
-const sizes: readonly (readonly [number, string])[] = [[1024 * 1024, "MiB"]];
+const sizes: typeof durations = [[1024 * 1024, "MiB"]];
 
 /** A Markdown table. */
 export function renderTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
