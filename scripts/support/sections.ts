@@ -139,7 +139,7 @@ const options: Readonly<Record<keyof OperationSettings, string>> = {
   facts: "whether requests that came again, and what look-ups found, are kept for people: [data](data.md)",
   summary: "what of the request is kept with its record for support: `true` or `{ fields }`",
   admission:
-    "`transaction`: whether the handler starts when it is `pessimistic`ally known to be the first, or at once (`optimistic`)",
+    "`transaction`: when the handler starts: once its request is known to be the first (`pessimistic`), or at once ([`optimistic`](optimistic-admission.md))",
   isolation: "`transaction`: isolation level; none: the database's own",
   transactionLimitMs: "`transaction`: the handler's time, then it is rolled back",
   writes: "`transaction`: `none` says that a 2xx without a write through `tx` is meant",
