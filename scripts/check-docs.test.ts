@@ -117,6 +117,24 @@ test("a block with a file name can be imported by that name, until a later block
   ]);
 });
 
+test("a file name may have folders, by which other blocks import it", () => {
+  const page = document(
+    "<!-- file: lib/price.ts -->",
+    "```ts",
+    "export const price: number = 1;",
+    "```",
+    "<!-- file: app/shop.ts -->",
+    "```ts",
+    'import { price } from "../lib/price.ts";',
+    "const text: string = price;",
+    "```",
+  );
+  expect(page.snippets.map(({ file }) => file)).toEqual(["lib/price.ts", "app/shop.ts"]);
+  expect(findTypeProblems(page.snippets)).toEqual([
+    { where: "docs/page.md:8:7", message: expect.stringContaining("TS2322") },
+  ]);
+});
+
 test("pages about the code name files, folders and functions that exist", () => {
   const page = [
     "`decide()` in `engine/decide.ts`, `engine/`, `ports.ts`, `docs/README.md` and `<name>.test.ts`",

@@ -53,7 +53,7 @@ function newSnippet(document: string, block: Block, comment: { text: string } | 
 }
 
 function fileNameIn(comment: { text: string } | undefined): string | undefined {
-  return /^\s*file:\s*([\w.-]+)\s*$/.exec(comment?.text ?? "")?.[1];
+  return /^\s*file:\s*((?:\w[\w.-]*\/)*[\w.-]+)\s*$/.exec(comment?.text ?? "")?.[1];
 }
 
 interface Block {
