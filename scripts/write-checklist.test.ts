@@ -9,6 +9,7 @@ const results = {
         { fullName: "group holds, 1", status: "passed" },
         { fullName: "group holds, 2", status: "failed" },
         { fullName: "group suite: case", status: "passed" },
+        { fullName: "group elsewhere", status: "skipped" },
       ],
     },
   ],
@@ -30,7 +31,21 @@ test("a threat is checked if all its tests ran and passed", () => {
   expect(page).toContain("- [x] A threat: 1 of 1 tests passed");
   expect(page).toContain("- [ ] A threat: 1 of 2 tests passed");
   expect(page).toContain("- [ ] A threat: 0 of 0 tests passed");
-  expect(page).toContain("2 of 3 tests");
+  expect(page).toContain("2 of 4 tests passed, [the others](#tests-that-did-not-pass) did not.");
+});
+
+test("what did not pass is named", () => {
+  const page = renderChecklist([], ran, facts);
+  expect(page).toContain(
+    '- failed: "group holds, 2" (`a.test.ts`)\n- not run: "group elsewhere" (`a.test.ts`)\n',
+  );
+  const passed = renderChecklist(
+    [],
+    ran.filter(({ outcome }) => outcome === "passed"),
+    facts,
+  );
+  expect(passed).toContain("2 of 2 tests passed.");
+  expect(passed).not.toContain("did not");
 });
 
 test("cases of a suite are found where it ran; values inserted into a title are ignored", () => {

@@ -12,7 +12,7 @@ import { repositoryRoot } from "./support/repository.ts";
 export interface RanTest {
   readonly file: string;
   readonly name: string;
-  readonly passed: boolean;
+  readonly outcome: "passed" | "failed" | "not run";
 }
 
 export interface RunFacts {
@@ -37,21 +37,24 @@ export function renderChecklist(
 ): string {
   const lines = all.map(({ threat, shownBy }) => {
     const tests = [...new Set(shownBy.flatMap((one) => testsOf(one, ran)))];
-    const passed = tests.filter((one) => one.passed).length;
+    const passed = tests.filter(({ outcome }) => outcome === "passed").length;
     const isShown = passed === tests.length && shownBy.every((one) => testsOf(one, ran).length > 0);
     return `- [${isShown ? "x" : " "}] ${threat}: ${passed} of ${tests.length} tests passed`;
   });
-  const total = ran.filter(({ passed }) => passed).length;
+  const others = ran.filter(({ outcome }) => outcome !== "passed");
+  const named = others.map(({ outcome, name, file }) => `- ${outcome}: "${name}" (\`${file}\`)`).sort();
+  const remark = others.length === 0 ? "" : `, [the others](#tests-that-did-not-pass) did not`;
+  const list = others.length === 0 ? "" : `\n## Tests that did not pass\n\n${named.join("\n")}\n`;
   return `# Checklist
 
 <!-- Written by \`npm run checklist\` from the results of a test run; do not edit. -->
 
-Results of the tests behind the [threat model](threat-model.md), to print and to sign: run on ${date.slice(0, 10)}, at commit ${commit.slice(0, 10)}, Node ${node}. In the whole run ${total.toLocaleString("en-US")} of ${ran.length.toLocaleString("en-US")} tests passed.
+Results of the tests behind the [threat model](threat-model.md), to print and to sign: run on ${date.slice(0, 10)}, at commit ${commit.slice(0, 10)}, Node ${node}. In the whole run ${(ran.length - others.length).toLocaleString("en-US")} of ${ran.length.toLocaleString("en-US")} tests passed${remark}.
 
 ${lines.join("\n")}
 
 Checked by: ____________________   Date: ____________
-`;
+${list}`;
 }
 
 interface Results {
@@ -66,7 +69,7 @@ export function ranTests({ testResults }: Results, root: string): readonly RanTe
     assertionResults.map(({ fullName, status }) => ({
       file: relative(root, name),
       name: fullName,
-      passed: status === "passed",
+      outcome: status === "passed" || status === "failed" ? status : "not run",
     })),
   );
 }
