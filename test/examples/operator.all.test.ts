@@ -1,4 +1,4 @@
-/** What README.md gives to people on call, word for word, on the demo as `npm start` runs it on its embedded database. */
+/** What docs/crash-story.md has a person settle, word for word, on the demo as `npm start` runs it on its embedded database. */
 import { execFile } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -14,7 +14,7 @@ import { until } from "../support/until.ts";
 const folder = mkdtempSync(join(tmpdir(), "latchkey-operator-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const commands = readCodeBlocks(readFileSync(join(repositoryRoot, "README.md"), "utf8"))
+const commands = readCodeBlocks(readFileSync(join(repositoryRoot, "docs/crash-story.md"), "utf8"))
   .filter(({ text }) => text.startsWith("npm run latchkey -- "))
   .flatMap(({ text }) => text.replaceAll("\\\n", "").split("\n"));
 
