@@ -1,7 +1,10 @@
 /** The options of `createLatchkey`, of adapters and of inboxes. A new option needs a text here. */
 import { resolveHttpOptions } from "../../packages/latchkey/src/http/protocol/http-options.ts";
 import type { LatchkeyOptions } from "../../packages/latchkey/src/latchkey.ts";
-import { type InboxOptions, resolveInboxOptions } from "../../packages/latchkey/src/messages/inbox-options.ts";
+import {
+  type InboxOptions,
+  resolveInboxOptions,
+} from "../../packages/latchkey/src/messages/inbox-options.ts";
 import type { KafkaConsumerOptions } from "../../packages/latchkey/src/messages/kafka.ts";
 import type { NatsConsumerOptions } from "../../packages/latchkey/src/messages/nats.ts";
 import type { RabbitmqConsumerOptions } from "../../packages/latchkey/src/messages/rabbitmq.ts";
@@ -51,10 +54,7 @@ export function renderLatchkeyOptions(): string {
       "`false`",
       "accepts tenants and principals that look like credentials: [HTTP](http.md#order-of-checks)",
     ],
-    summary: [
-      "`false`",
-      "the operations' default for `summary`: [Data](data.md#what-a-request-asked-for)",
-    ],
+    summary: ["`false`", "the operations' default for `summary`: [Data](data.md#what-a-request-asked-for)"],
     redact: [
       none,
       "what is kept of summaries, and shown of stored values in the console: [Data](data.md#what-a-request-asked-for)",
@@ -68,7 +68,10 @@ export function renderLatchkeyOptions(): string {
 export function renderHttpOptions(): string {
   const { rules } = resolveHttpOptions({ singleTenant: true });
   const options: Texts<keyof typeof rules | "tenant" | "singleTenant" | "principal"> = {
-    tenant: [required, "the customer or account of a request, from authentication: [Order of checks](#order-of-checks)"],
+    tenant: [
+      required,
+      "the customer or account of a request, from authentication: [Order of checks](#order-of-checks)",
+    ],
     singleTenant: ["`false`", "in place of `tenant`: all requests share one"],
     principal: [none, "the caller within the tenant; another one's key is refused"],
     header: "the header with the key",
@@ -78,9 +81,11 @@ export function renderHttpOptions(): string {
       "what makes two requests the same: `auto`, `raw`, `parsed`, or `{ body, headers, secret, limits }` ([The body](#the-body))",
     ],
     bodyLimitBytes: "the largest body; larger ones get 413",
-    requestAge: "refuses requests whose first attempt is too long ago: [Retries that come too late](#retries-that-come-too-late)",
+    requestAge:
+      "refuses requests whose first attempt is too long ago: [Retries that come too late](#retries-that-come-too-late)",
     methods: "which methods a mount over a whole app protects",
-    markIgnored: "a mount over a whole app answers a key on what it does not protect with `Idempotency-Status: ignored`",
+    markIgnored:
+      "a mount over a whole app answers a key on what it does not protect with `Idempotency-Status: ignored`",
     echoKey: "sends the key back with every answer",
     replayHeader: "the header that marks a replay",
     expiresHeader: "the header that says until when the answer can be replayed: [The answer](#the-answer)",
@@ -92,7 +97,8 @@ export function renderHttpOptions(): string {
       ofPolicy,
       "what a duplicate of a running request gets: 409, 429, or 202 with `statusPath` ([details](#a-duplicate-of-a-running-request))",
     ],
-    statusPath: "the path of the status resource, without the id: [Work that is done later](#work-that-is-done-later)",
+    statusPath:
+      "the path of the status resource, without the id: [Work that is done later](#work-that-is-done-later)",
     renderProblem: [ofPolicy, "puts problems into the form your clients know; status and headers stay"],
     problemBase: "the beginning of a problem's `type`; the code follows it",
     problemDocs: [
@@ -149,14 +155,17 @@ export function renderConsumerOptions(): string {
     fromBeginning: ["`true`", "whether a group without a committed offset begins with the oldest message"],
     deadLetterTopic: [none, "`{ producer, topic }`: dead letters are also sent there"],
   };
-  const rows = Object.entries({ rabbitmqConsumer: rabbitmq, natsConsumer: nats, kafkaConsumer: kafka }).flatMap(
-    ([consumer, options]) =>
-      Object.entries(options).map(([name, [standard, decides]]) => [
-        `\`${consumer}\``,
-        `\`${name}\``,
-        standard,
-        decides,
-      ]),
+  const rows = Object.entries({
+    rabbitmqConsumer: rabbitmq,
+    natsConsumer: nats,
+    kafkaConsumer: kafka,
+  }).flatMap(([consumer, options]) =>
+    Object.entries(options).map(([name, [standard, decides]]) => [
+      `\`${consumer}\``,
+      `\`${name}\``,
+      standard,
+      decides,
+    ]),
   );
   return renderTable(["Consumer", "Option", "Default", "What it decides"], rows);
 }

@@ -183,10 +183,12 @@ export function renderOptionTable(texts: Readonly<Record<string, OptionText>>, s
 function describeDefault(name: string, value: unknown): string {
   if (name in ietf) return "the policy's";
   if (value === null || typeof value === "function") return "none";
-  if (value === undefined || typeof value === "object") throw new TypeError(`${name}: say what its default is`);
+  if (value === undefined || typeof value === "object")
+    throw new TypeError(`${name}: say what its default is`);
   if (typeof value !== "number") return `\`${value}\``;
   const units = name.endsWith("Ms") ? durations : name.endsWith("Bytes") ? sizes : [];
-  const [size = 1, unit = ""] = units.find(([each, , from = each]) => value % each === 0 && value >= from) ?? [];
+  const [size = 1, unit = ""] =
+    units.find(([each, , from = each]) => value % each === 0 && value >= from) ?? [];
   return `${value / size} ${unit}`.trim();
 }
 

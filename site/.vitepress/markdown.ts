@@ -61,7 +61,9 @@ function nameFiles(md: MarkdownIt): void {
   md.core.ruler.push("latchkey_file_names", ({ tokens }) => {
     for (const token of tokens) {
       const [, name] =
-        /^<!-- file: ((?:\w[\w.-]*\/)*[\w.-]+) -->$/.exec(token.type === "html_block" ? token.content.trim() : "") ?? [];
+        /^<!-- file: ((?:\w[\w.-]*\/)*[\w.-]+) -->$/.exec(
+          token.type === "html_block" ? token.content.trim() : "",
+        ) ?? [];
       token.content = name === undefined ? token.content : `<p class="file-name"><code>${name}</code></p>`;
     }
   });

@@ -164,9 +164,7 @@ const commands: Readonly<Record<string, (stage: Stage, args: readonly string[]) 
       return;
     }
     if (verb === "run") return startProvider(stage, args);
-    const names = args
-      .filter((word) => word !== "--save-dev")
-      .map((word) => stage.packed.get(word) ?? word);
+    const names = args.filter((word) => word !== "--save-dev").map((word) => stage.packed.get(word) ?? word);
     if (verb !== "install" || names.length === 0) throw new Error("only `npm install <packages>`");
     const missing = names.filter((name) => !existsSync(join(stage.folder, "node_modules", name)));
     if (missing.length > 0) throw new Error(`the repository has not installed ${missing.join(", ")}`);
