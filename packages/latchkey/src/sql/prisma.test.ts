@@ -332,7 +332,7 @@ describe("a handler under Prisma", () => {
     const level = (tx: PrismaTx<PrismaClient>) =>
       tx.$queryRaw`select current_setting('transaction_isolation') as level`;
     const without = setUp(client)("isolation", level);
-    await expect(without).rejects.toThrow(/give it `isolation: "serializable"`/);
+    await expect(without).rejects.toThrow(/set `isolation: "serializable"`/);
     const result = await setUp(client, pool, { isolation: "serializable" })("isolation", level);
     expect(result).toMatchObject({ kind: "executed", value: [{ level: "serializable" }] });
     await expectNoLeak(pool);

@@ -36,7 +36,7 @@ describe("steps", () => {
     expect(result).toMatchObject({
       value: [
         expect.stringContaining("one after the other"),
-        expect.stringContaining("used once"),
+        expect.stringContaining("used only once"),
         expect.stringContaining("1 to 200"),
       ],
     });
