@@ -212,7 +212,7 @@ export const threats: readonly Threat[] = [
   {
     threat: "An attacker in the database moves encrypted rows to other records",
     control:
-      "Each encrypted piece is authenticated together with its tenant, operation, key, fingerprint, record and place.",
+      "Each encrypted value is authenticated together with its tenant, operation, key, fingerprint, record and place.",
     shownBy: [
       {
         file: "test/postgres/encryption.test.ts",
