@@ -124,10 +124,10 @@ function runOnce<Tx>(
   job.early.next = false;
   return early
     ? runEarly(job, begin, transaction, request, started)
-    : job.support.run<Ran>(transaction, (open) => inTransaction(job, open, request, started));
+    : job.support.run<Ran>(transaction, (open) => admitAndRun(job, open, request, started));
 }
 
-async function inTransaction<Tx>(
+async function admitAndRun<Tx>(
   job: Job<Tx>,
   open: OpenTransaction<Tx>,
   request: AdmissionRequest,

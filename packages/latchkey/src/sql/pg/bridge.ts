@@ -46,7 +46,7 @@ export function pgBridge<P extends PgPool>(connections: Connections): Transactio
         const { repeatedStatements: repeated } = connections;
         const schemas = repeated === null ? null : namingSchemas(connection.state, rows[0]?.[0]);
         const start: Start = { connection, repeated, schemas: () => schemas, early: null };
-        return await inTransaction<P, Awaited<ReturnType<typeof work>>["value"]>(start, (session) =>
+        return await runWork<P, Awaited<ReturnType<typeof work>>["value"]>(start, (session) =>
           work({ opened: rows, ...session }),
         );
       } finally {
@@ -74,7 +74,7 @@ export function pgBridge<P extends PgPool>(connections: Connections): Transactio
         const early = new EarlyOpening(connection, request, admit);
         const { repeatedStatements: repeated } = connections;
         const schemas = () => (repeated === null ? null : early.schemas);
-        return await inTransaction({ connection, repeated, schemas, early }, (session) =>
+        return await runWork({ connection, repeated, schemas, early }, (session) =>
           work({ admitted: () => early.open(), ...session }),
         );
       } finally {
@@ -123,7 +123,7 @@ interface Start {
   readonly early: EarlyOpening | null;
 }
 
-async function inTransaction<P extends PgPool, T>(
+async function runWork<P extends PgPool, T>(
   { connection, repeated, schemas, early }: Start,
   work: (session: Omit<EarlySession<PgTx<P>>, "admitted">) => Promise<BridgeWork<T>>,
 ): Promise<BridgeOutcome<T>> {

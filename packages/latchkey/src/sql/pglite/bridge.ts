@@ -55,7 +55,7 @@ async function transact<Tx, T>(
   const ended: { end?: End<T> } = {};
   try {
     await session.transaction(async (raw) => {
-      ended.end = await inTransaction(session, raw, request, work);
+      ended.end = await runWork(session, raw, request, work);
       // PGlite commits whenever its callback returns, so a rollback has to throw.
       if (ended.end.kind !== "closed") throw new Error("Roll back");
     });
@@ -83,7 +83,7 @@ function withoutCommit<T>(end: End<T>, error: unknown): BridgeOutcome<T> {
   }
 }
 
-async function inTransaction<Tx, T>(
+async function runWork<Tx, T>(
   session: PgliteSession,
   raw: PgliteQueryable,
   request: BridgeRequest,

@@ -111,7 +111,7 @@ async function run<Tx, T>(
       if (look !== null && opened.isolation === "serializable") throw new LookedInside();
       if (look === statements.look && reading.record?.state === "in_progress") throw new LeaseUnread();
       started = true;
-      return inTransaction(parts, session, opened, reading, work);
+      return withReading(parts, session, opened, reading, work);
     });
     return (await isTrue(parts, read, outcome, seen))
       ? outcomeOf(parts, outcome)
@@ -207,7 +207,7 @@ class LookedInside extends Error {}
 /** The look-up found an attempt under a lease. Only `read` reads leases, because a transaction hardly ever finds one. */
 class LeaseUnread extends Error {}
 
-async function inTransaction<Tx, T>(
+async function withReading<Tx, T>(
   parts: TransactionParts<Tx>,
   session: BridgeSession<Tx>,
   opened: OpenedSession,
