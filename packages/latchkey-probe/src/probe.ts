@@ -207,7 +207,7 @@ function contextOf(
     together: (requests) =>
       session.together(requests.map(({ intention, key }) => ({ intention, keyLines: lines(key) }))),
     cut: (intention, key, cutAt) => session.cut(intention, lines(key), cutAt),
-    settle: (intention, key, options) => session.settle(intention, lines(key), options),
+    sendUntilFinal: (intention, key, options) => session.sendUntilFinal(intention, lines(key), options),
     count: session.count,
     fault(code, message) {
       if (!faults.some((fault) => fault.code === code)) faults.push(makeFault(code, message));

@@ -1,6 +1,6 @@
 /** The requests for one target: under keys, on behalf of callers, recorded for the report. */
 import type { SendOptions } from "./checks/check.ts";
-import { Inconclusive, settleTriesMax } from "./checks/check.ts";
+import { finalTriesMax, Inconclusive } from "./checks/check.ts";
 import type { Exchange } from "./report/report.ts";
 import type { ProbeSettings } from "./settings.ts";
 import { type HeaderLine, type Intention, intend, requestOf, type Target } from "./target.ts";
@@ -16,7 +16,7 @@ export interface Session {
     requests: readonly { readonly intention: Intention; readonly keyLines: readonly string[] }[],
   ): Promise<readonly (Answer | NoAnswer)[]>;
   cut(intention: Intention, keyLines: readonly string[], cutAt: CutAt): Promise<Answer | null>;
-  settle(intention: Intention, keyLines: readonly string[], options?: SendOptions): Promise<Answer>;
+  sendUntilFinal(intention: Intention, keyLines: readonly string[], options?: SendOptions): Promise<Answer>;
   count(): Promise<number | null>;
   /** The exchanges since the last call. */
   takeExchanges(): readonly Exchange[];
@@ -76,8 +76,8 @@ export function openSession(
       }
       return outcomes;
     },
-    settle: (intention, keyLines, options) =>
-      settle(settings, () => session.sendRaw(intention, keyLines, options)),
+    sendUntilFinal: (intention, keyLines, options) =>
+      sendUntilFinal(settings, () => session.sendRaw(intention, keyLines, options)),
     count: () => countEffects(settings, courier),
     takeExchanges() {
       const taken = exchanges;
@@ -98,7 +98,7 @@ function credentialsOf(
 }
 
 /** Sends until the answer is no longer "still running", with the pauses that the server asks for. */
-async function settle(
+async function sendUntilFinal(
   { profile, timing, patienceMs }: ProbeSettings,
   send: () => Promise<Answer>,
 ): Promise<Answer> {
@@ -106,7 +106,7 @@ async function settle(
   for (let tries = 1; ; tries++) {
     const answer = await send();
     const left = endsAt - timing.now();
-    if (!profile.inProgress.includes(answer.status) || tries === settleTriesMax || left <= 0) return answer;
+    if (!profile.inProgress.includes(answer.status) || tries === finalTriesMax || left <= 0) return answer;
     const asked = retryAfterMs(answer, timing.today()) ?? Math.min(50 * 2 ** tries, backOffMaxMs);
     await timing.wait(Math.min(asked, left));
   }

@@ -57,15 +57,15 @@ export interface CheckContext {
   ): Promise<readonly (Answer | NoAnswer)[]>;
   cut(intention: Intention, key: string, cutAt: CutAt): Promise<Answer | null>;
   /** Sends, and repeats while the server says that the first request is still running. @throws {NoAnswer} */
-  settle(intention: Intention, key: string, options?: SendOptions): Promise<Answer>;
+  sendUntilFinal(intention: Intention, key: string, options?: SendOptions): Promise<Answer>;
   /** The number of effects so far, by the operator's count; null without one. */
   count(): Promise<number | null>;
   fault(code: FaultCode, message: string): void;
   note(text: string): void;
 }
 
-/** The maximum number of requests that `settle` sends. */
-export const settleTriesMax = 8;
+/** The maximum number of requests that `sendUntilFinal` sends. */
+export const finalTriesMax = 8;
 
 /** A description of the answer for messages. */
 export function say({ status, lines }: Answer): string {

@@ -1,6 +1,6 @@
 import { type Answer, headerOf, isAccepted } from "../wire/answer.ts";
 import type { CutAt } from "../wire/send.ts";
-import { type Check, type CheckContext, say, settleTriesMax } from "./check.ts";
+import { type Check, type CheckContext, finalTriesMax, say } from "./check.ts";
 import { countedOnce, judgeRetry } from "./judge.ts";
 
 const cuts = {
@@ -16,7 +16,7 @@ export const cut: Check = {
   name: "cut",
   about: "after a cut connection a retry is answered, and a request that has run does not run again",
   needsReplays: true,
-  requestsMax: () => 3 * (2 + settleTriesMax),
+  requestsMax: () => 3 * (2 + finalTriesMax),
   obstacle: () => null,
   async run(context) {
     const places: readonly CutAt[] =
@@ -32,7 +32,7 @@ async function cutOnce(context: CheckContext, cutAt: CutAt): Promise<void> {
   const key = context.newKey();
   const head = await context.cut(intention, key, cutAt);
   await context.settings.timing.wait(pauseMs);
-  const retry = await context.settle(intention, key);
+  const retry = await context.sendUntilFinal(intention, key);
   const when = `the connection was cut ${cuts[cutAt]}, and`;
   if (!isAccepted(retry)) {
     const code = retry.status >= 500 ? "cut-failed" : "cut-stuck";

@@ -1,6 +1,6 @@
 import type { Answer } from "../wire/answer.ts";
 import { isAccepted } from "../wire/answer.ts";
-import { type Check, type CheckContext, Inconclusive, oneOf, say, settleTriesMax } from "./check.ts";
+import { type Check, type CheckContext, finalTriesMax, Inconclusive, oneOf, say } from "./check.ts";
 import { compare, firstAnswer, ranAgain } from "./judge.ts";
 
 const noOther =
@@ -10,7 +10,7 @@ export const otherBody: Check = {
   name: "other-body",
   about: "another body under a used key is refused, runs nothing, and leaves the first answer unchanged",
   needsReplays: true,
-  requestsMax: () => 2 + 2 * settleTriesMax,
+  requestsMax: () => 2 + 2 * finalTriesMax,
   obstacle: ({ otherBody }) => (otherBody === null ? noOther : null),
   async run(context) {
     const control = await answerToOther(context);
@@ -19,7 +19,7 @@ export const otherBody: Check = {
     const first = await firstAnswer(context, intention, key);
     const answer = await sendOther(context, key);
     judgeMisuse(context, first, answer, control);
-    const again = await context.settle(intention, key);
+    const again = await context.sendUntilFinal(intention, key);
     judgeFirstKept(context, first, answer, again);
   },
 };
@@ -29,7 +29,7 @@ function sendOther(context: CheckContext, key: string): Promise<Answer> {
   const { misuse, inProgress } = context.profile;
   const intention = context.intend(otherTemplate(context));
   const isAmbiguous = misuse.some((status) => inProgress.includes(status));
-  return isAmbiguous ? context.send(intention, key) : context.settle(intention, key);
+  return isAmbiguous ? context.send(intention, key) : context.sendUntilFinal(intention, key);
 }
 
 export function otherTemplate({ target }: CheckContext): string {

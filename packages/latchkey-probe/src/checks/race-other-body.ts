@@ -1,5 +1,5 @@
 import { type Answer, isAccepted, NoAnswer } from "../wire/answer.ts";
-import { type Check, demandTelling, settleTriesMax } from "./check.ts";
+import { type Check, demandTelling, finalTriesMax } from "./check.ts";
 import { ranAgain } from "./judge.ts";
 import { answerToOther, otherBody, otherTemplate } from "./other-body.ts";
 
@@ -7,7 +7,7 @@ export const raceOtherBody: Check = {
   name: "race-other-body",
   about: "two simultaneous bodies under one key: at most one of them runs",
   needsReplays: true,
-  requestsMax: ({ concurrency }) => 1 + concurrency + settleTriesMax,
+  requestsMax: ({ concurrency }) => 1 + concurrency + finalTriesMax,
   obstacle: otherBody.obstacle,
   async run(context) {
     demandTelling(context);

@@ -1,6 +1,6 @@
 import type { ProbeSettings } from "../settings.ts";
 import { type Answer, headerOf, isAccepted, NoAnswer } from "../wire/answer.ts";
-import { type Check, type CheckContext, demandTelling, oneOf, say, settleTriesMax } from "./check.ts";
+import { type Check, type CheckContext, demandTelling, finalTriesMax, oneOf, say } from "./check.ts";
 import { countedOnce, judgeRetry, ranAgain } from "./judge.ts";
 
 const rounds = 2;
@@ -9,7 +9,7 @@ export const race: Check = {
   name: "race",
   about: "simultaneous requests with the same key run once; the others are refused, or get the same answer",
   needsReplays: true,
-  requestsMax: ({ concurrency }: ProbeSettings) => rounds * (concurrency + settleTriesMax),
+  requestsMax: ({ concurrency }: ProbeSettings) => rounds * (concurrency + finalTriesMax),
   obstacle: () => null,
   async run(context) {
     demandTelling(context);
@@ -39,7 +39,7 @@ async function raceOnce(context: CheckContext): Promise<void> {
     context.fault("race-ran-twice", `of ${answers.length} requests at least two were executed`);
     return;
   }
-  judgeAfterwards(context, winner, await context.settle(intention, key));
+  judgeAfterwards(context, winner, await context.sendUntilFinal(intention, key));
 }
 
 function judgeRefusal(context: CheckContext, answer: Answer): void {

@@ -1,5 +1,5 @@
 import { type Answer, headerOf } from "../wire/answer.ts";
-import { type Check, type CheckContext, demandTelling, settleTriesMax } from "./check.ts";
+import { type Check, type CheckContext, demandTelling, finalTriesMax } from "./check.ts";
 import { compare, countedOnce, firstAnswer, isMarked, judgeRetry } from "./judge.ts";
 
 const retries = 3;
@@ -8,7 +8,7 @@ export const sameKey: Check = {
   name: "same-key",
   about: "a retry with the same key gets the first answer: status, headers and bytes; nothing runs again",
   needsReplays: false,
-  requestsMax: () => 1 + retries * settleTriesMax,
+  requestsMax: () => 1 + retries * finalTriesMax,
   obstacle: () => null,
   async run(context) {
     const intention = context.intend();
@@ -18,7 +18,7 @@ export const sameKey: Check = {
       judgeFirst(context, first, key);
       const again: Answer[] = [];
       for (let round = 0; round < retries; round++) {
-        const answer = await context.settle(intention, key);
+        const answer = await context.sendUntilFinal(intention, key);
         again.push(answer);
         judgeReplay(context, first, answer, key);
       }

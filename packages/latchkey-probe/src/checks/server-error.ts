@@ -1,5 +1,5 @@
 import { type Answer, headerOf, isAccepted } from "../wire/answer.ts";
-import { type Check, type CheckContext, Inconclusive, say, settleTriesMax } from "./check.ts";
+import { type Check, type CheckContext, finalTriesMax, Inconclusive, say } from "./check.ts";
 import { isMarked } from "./judge.ts";
 
 const noFailing = "no request is known that fails; pass one with --failing-body or --failing-url";
@@ -9,7 +9,7 @@ export const serverError: Check = {
   about:
     "after a 5xx the key is not blocked, the error is not replayed as a success, and nothing takes effect twice",
   needsReplays: true,
-  requestsMax: () => 2 + settleTriesMax,
+  requestsMax: () => 2 + finalTriesMax,
   obstacle: ({ failing }) => (failing === null ? noFailing : null),
   async run(context) {
     const { failing } = context.target;
@@ -22,7 +22,7 @@ export const serverError: Check = {
     if (first.status < 500)
       throw new Inconclusive(`the failing request is answered with ${say(first)}, which is not a 5xx`);
     const between = await context.count();
-    const again = await context.settle(intention, key);
+    const again = await context.sendUntilFinal(intention, key);
     const after = await context.count();
     if (before !== null && between !== null && after !== null && between > before && after > between) {
       context.fault(

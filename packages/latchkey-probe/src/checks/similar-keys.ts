@@ -1,6 +1,6 @@
 import type { FaultCode } from "../faults.ts";
 import { isAccepted } from "../wire/answer.ts";
-import { type Check, type CheckContext, Inconclusive, say, settleTriesMax } from "./check.ts";
+import { type Check, type CheckContext, finalTriesMax, Inconclusive, say } from "./check.ts";
 import { ranAgain } from "./judge.ts";
 
 /** Below and above 255, the length at which many database columns end. */
@@ -10,7 +10,7 @@ export const similarKeys: Check = {
   name: "similar-keys",
   about: "keys that differ in case, or only at the end of a long key, are different keys",
   needsReplays: true,
-  requestsMax: () => (1 + longKeyLengths.length) * (1 + settleTriesMax),
+  requestsMax: () => (1 + longKeyLengths.length) * (1 + finalTriesMax),
   obstacle: () => null,
   async run(context) {
     if (context.baseline.marks.size === 0) {
@@ -41,7 +41,7 @@ async function judgePair(
     context.fault("malformed-key-failed", `a key of ${key.length} characters is answered with ${say(first)}`);
   }
   if (!isAccepted(first)) return;
-  const second = await context.settle(context.intend(), similar);
+  const second = await context.sendUntilFinal(context.intend(), similar);
   const { misuse, inProgress } = context.profile;
   const taken = isAccepted(second)
     ? !ranAgain(context, first, second)

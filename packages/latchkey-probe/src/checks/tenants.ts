@@ -1,12 +1,12 @@
 import { isAccepted } from "../wire/answer.ts";
-import { type Check, Inconclusive, say, settleTriesMax } from "./check.ts";
+import { type Check, finalTriesMax, Inconclusive, say } from "./check.ts";
 import { firstAnswer, ranAgain } from "./judge.ts";
 
 export const tenants: Check = {
   name: "tenants",
   about: "two callers that choose the same key are independent",
   needsReplays: true,
-  requestsMax: () => 2 + 2 * settleTriesMax,
+  requestsMax: () => 2 + 2 * finalTriesMax,
   obstacle: (_, { otherCredentials }) =>
     otherCredentials === null
       ? "no second caller is known; pass the credentials of another tenant with --other-header"
@@ -22,7 +22,7 @@ export const tenants: Check = {
     const intention = context.intend();
     const key = context.newKey();
     const first = await firstAnswer(context, intention, key);
-    const other = await context.settle(intention, key, { caller: 2 });
+    const other = await context.sendUntilFinal(intention, key, { caller: 2 });
     if (!isAccepted(other)) {
       context.fault(
         "tenant-collision",
@@ -31,7 +31,7 @@ export const tenants: Check = {
     } else if (!ranAgain(context, first, other)) {
       context.fault("tenant-leak", "the second caller gets the answer that belongs to the first one");
     }
-    const again = await context.settle(intention, key);
+    const again = await context.sendUntilFinal(intention, key);
     if (!isAccepted(again) || ranAgain(context, first, again)) {
       context.fault(
         "tenant-overwrote",

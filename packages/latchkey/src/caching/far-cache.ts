@@ -7,7 +7,13 @@
 import type { RecordKey } from "../engine/record.ts";
 import type { Clock } from "../ports.ts";
 import type { Argument, RedisLink } from "../stores/redis/client.ts";
-import { type CircuitSettings, type CircuitState, closed, enter, settle } from "../time/circuit-breaker.ts";
+import {
+  afterCall,
+  type CircuitSettings,
+  type CircuitState,
+  closed,
+  enter,
+} from "../time/circuit-breaker.ts";
 import { withLimit } from "../time/time-limit.ts";
 import { type Copy, decodeCopy, digestOf, encodeCopy } from "./entry.ts";
 
@@ -107,7 +113,7 @@ export class FarCache {
     if (!entered.admitted) return null;
     const done = await withLimit(clock, timeoutMs, () => this.#call(script, key, args));
     const atMs = clock.monotonicMs();
-    this.#circuit = settle(this.#circuit, circuit, { ok: done.kind === "returned", begunMs }, atMs);
+    this.#circuit = afterCall(this.#circuit, circuit, { ok: done.kind === "returned", begunMs }, atMs);
     if (done.kind === "returned") {
       if (Array.isArray(done.value) && typeof done.value[0] === "number") {
         this.#redisTime = { redisMs: done.value[0], atMs };

@@ -39,13 +39,13 @@ export function createBatches<Item extends { readonly id: string }>(
     while (queue.length > 0) {
       const batch = queue.splice(0, itemsMax);
       // The clock is the application's, and may throw.
-      await settleAll(batch).catch((error: unknown) => {
+      await writeBatch(batch).catch((error: unknown) => {
         for (const { reject } of batch) reject(error);
       });
     }
     busy = false;
   };
-  const settleAll = async (batch: readonly Waiting<Item>[]): Promise<void> => {
+  const writeBatch = async (batch: readonly Waiting<Item>[]): Promise<void> => {
     const written = await withLimit(clock, callLimitMs, () => write(batch.map(({ item }) => item)));
     if (written.kind === "returned") {
       const held = new Set(written.value);
@@ -56,8 +56,8 @@ export function createBatches<Item extends { readonly id: string }>(
     if (batch.length > 1 && !isStoreFailure(error)) {
       // One of them cannot be written: halving finds it, so that it does not fail the others.
       const middle = Math.ceil(batch.length / 2);
-      await settleAll(batch.slice(0, middle));
-      return settleAll(batch.slice(middle));
+      await writeBatch(batch.slice(0, middle));
+      return writeBatch(batch.slice(middle));
     }
     for (const { reject } of batch) reject(error);
   };

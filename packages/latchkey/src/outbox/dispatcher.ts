@@ -55,8 +55,8 @@ export class Dispatcher<Tx> {
   readonly #all: Deliveries<Tx>;
   readonly #lanes = new Map<string, Lane>();
   #underWay = 0;
-  /** Resolves when no delivery is in flight; null if `settled` has not been called since. */
-  #settled: PromiseWithResolvers<void> | null = null;
+  /** Resolves when no delivery is in flight; null if `whenIdle` has not been called since. */
+  #idle: PromiseWithResolvers<void> | null = null;
   /** How many of the deliveries in flight have returned and released their places. */
   #unwritten = 0;
   #turn = 0;
@@ -107,10 +107,10 @@ export class Dispatcher<Tx> {
   }
 
   /** Resolves when no delivery is in flight. */
-  async settled(): Promise<void> {
+  async whenIdle(): Promise<void> {
     if (this.#underWay === 0) return;
-    this.#settled ??= Promise.withResolvers();
-    await this.#settled.promise;
+    this.#idle ??= Promise.withResolvers();
+    await this.#idle.promise;
   }
 
   /** True while there is enough capacity for a claim and an effect may be due. */
@@ -220,8 +220,8 @@ export class Dispatcher<Tx> {
   #ended(): void {
     this.#underWay -= 1;
     if (this.#underWay > 0) return;
-    this.#settled?.resolve();
-    this.#settled = null;
+    this.#idle?.resolve();
+    this.#idle = null;
   }
 
   /** Many deliveries end at once: their capacity is counted once. */

@@ -89,7 +89,7 @@ async function finishInTransaction<Tx>(
   const finished = await untilFinished(delivery, result);
   if (finished.kind === "delivered") return delivered(delivery, state, finished.answered);
   if (finished.kind === "lost") return left(delivery);
-  if (finished.kind === "in_doubt") return settleInDoubt(delivery, state, finished);
+  if (finished.kind === "in_doubt") return afterCommitInDoubt(delivery, state, finished);
   // An attempt may run for as long as it likes, and its record then waits for this answer.
   const mayWait = finished.errorCode === answerTooEarly;
   const spent = finished.kind === "retry" && !mayWait && unsentTries(state) >= options.attemptsMax;
@@ -147,7 +147,7 @@ async function tryToFinish<Tx>(delivery: Delivery<Tx>, result: Uint8Array): Prom
     open.revoke();
     return endOf(delivery, ran, answering);
   };
-  return settle(await all.transactions.deliver(request, work), answering);
+  return finishedAfter(await all.transactions.deliver(request, work), answering);
 }
 
 async function endOf<Tx>(
@@ -171,7 +171,7 @@ async function endOf<Tx>(
   }
 }
 
-function settle(outcome: DeliveryOutcome<Worked>, answering: Answering): Finished {
+function finishedAfter(outcome: DeliveryOutcome<Worked>, answering: Answering): Finished {
   const answered = answering.record !== null && answering.given() !== null;
   switch (outcome.kind) {
     case "committed":
@@ -197,7 +197,7 @@ function settle(outcome: DeliveryOutcome<Worked>, answering: Answering): Finishe
  * The effect's own row shows the outcome once the doubtful COMMIT is decided: until then this write waits for the row's lock.
  * It is not batched, because the other items of a batch would wait, too.
  */
-async function settleInDoubt<Tx>(
+async function afterCommitInDoubt<Tx>(
   delivery: Delivery<Tx>,
   state: DeliveryState,
   { answered, error }: Extract<Finished, { readonly kind: "in_doubt" }>,

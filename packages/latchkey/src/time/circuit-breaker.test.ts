@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type CircuitState, closed, enter, leave, resolveCircuit, settle } from "./circuit-breaker.ts";
+import { afterCall, type CircuitState, closed, enter, leave, resolveCircuit } from "./circuit-breaker.ts";
 
 const settings = resolveCircuit({ failureThreshold: 3, openMs: 100 });
 const fail = (state: CircuitState, at: number, begunMs = at) =>
-  settle(state, settings, { ok: false, begunMs }, at);
+  afterCall(state, settings, { ok: false, begunMs }, at);
 const succeed = (state: CircuitState, at: number, begunMs = at) =>
-  settle(state, settings, { ok: true, begunMs }, at);
+  afterCall(state, settings, { ok: true, begunMs }, at);
 const opened = [1, 2, 3].reduce((state, at) => fail(state, at), closed);
 
 test("opens at the threshold, for as long as it is set", () => {
@@ -67,7 +67,7 @@ test("whatever happens, it lets somebody in again, and no two probes at a time",
           if (entered.probe && state.kind === "half-open") expect(now).toBeGreaterThanOrEqual(probeUntil);
           if (entered.probe) probeUntil = now + settings.openMs;
           state = entered.state;
-        } else state = settle(state, settings, { ok, begunMs: now - lateMs }, now);
+        } else state = afterCall(state, settings, { ok, begunMs: now - lateMs }, now);
         expect(enter(state, settings, now + settings.openMs).admitted).toBe(true);
       }
     }),

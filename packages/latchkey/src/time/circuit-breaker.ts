@@ -52,7 +52,7 @@ export function enter(
 }
 
 /** The state after a call that began at `begunMs`. A call that began before the current state does not change it. */
-export function settle(
+export function afterCall(
   state: CircuitState,
   settings: CircuitSettings,
   call: { readonly ok: boolean; readonly begunMs: number },

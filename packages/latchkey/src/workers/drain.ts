@@ -78,7 +78,7 @@ export class Drain<Tx> {
   }
 
   /** Resolves when all work that was begun has ended, and all looks too, because they may hold claims. */
-  async settled(): Promise<void> {
+  async whenIdle(): Promise<void> {
     await this.#serving;
     await Promise.all([...this.#stops, ...this.#underWay]);
   }

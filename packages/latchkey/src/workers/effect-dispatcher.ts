@@ -129,7 +129,7 @@ export function createDispatcher<Tx>(
       dispatching.setStopping(true);
       try {
         await Promise.all([service.stop(), looking]);
-        await dispatching.settled();
+        await dispatching.whenIdle();
       } finally {
         cancelTimer();
         dispatching.setStopping(false);

@@ -124,7 +124,7 @@ async function runToEnd<Tx>(
   runtime.emit({ type: "worker_started" });
   if (signal?.aborted) abort();
   const ended = await drain.run();
-  const over = await withLimit(clock, stopLimitMs, () => drain.settled());
+  const over = await withLimit(clock, stopLimitMs, () => drain.whenIdle());
   const inTime = over.kind === "returned";
   unsubscribe();
   cancelTimer();

@@ -15,7 +15,7 @@ import {
   closed,
   enter,
   leave,
-  settle,
+  afterCall,
 } from "../../time/circuit-breaker.ts";
 import { overviewOf } from "../overview.ts";
 import { isStoreFailure } from "./store-failure.ts";
@@ -46,7 +46,7 @@ export function createBreaker(
   };
   const note = (ok: boolean, begunMs: number) => {
     const nothingNew = ok && state.kind === "closed" && state.failures === 0;
-    if (!nothingNew) change(settle(state, settings, { ok, begunMs }, clock.monotonicMs()));
+    if (!nothingNew) change(afterCall(state, settings, { ok, begunMs }, clock.monotonicMs()));
   };
   /** A statement that serves several callers rejects all of them with one error, which counts as one failure. */
   const counted = new WeakSet<StoreError>();

@@ -32,7 +32,7 @@ export interface OwnedSource {
 }
 
 /** How long to wait for a step that `run` did not await, or that the attempt's limit has interrupted. */
-const settleDownMs = 5_000;
+const stepEndLimitMs = 5_000;
 /** The result of an attempt whose answer comes from a delivery. It is not sent to any caller. */
 const awaited: Answer = { status: 202, headers: [], body: new Uint8Array(0), omitted: null };
 
@@ -173,7 +173,7 @@ class OwnedAttempt<Tx> implements LeasedRun {
     if (steps === null) return this.#concludeUnread(ran);
     const running = steps.running;
     steps.close();
-    if (running !== null) await withLimit(this.#runtime.ports.clock, settleDownMs, () => running);
+    if (running !== null) await withLimit(this.#runtime.ports.clock, stepEndLimitMs, () => running);
     if (steps.running !== null) {
       steps.abandon();
       // The attempt ends without the step, which may no longer commit or send.

@@ -91,7 +91,7 @@ async function untilCommitted<Tx>(phase: Phase<Tx>): Promise<unknown> {
     if (!held.holds()) lose(phase.run);
     const outcome = await transact(phase);
     const worked = outcome.value;
-    const done = await settle(phase, outcome);
+    const done = await doneAfter(phase, outcome);
     if (done.kind === "committed") return committed(phase, worked, done.expiresAt);
     if (worked.kind === "worked" && worked.result === null) {
       phase.run.steps.noteUnfinished(phase.step.name);
@@ -230,7 +230,7 @@ async function concludes<Tx>(
   };
 }
 
-async function settle<Tx>(phase: Phase<Tx>, outcome: PhaseOutcome<Worked>): Promise<Done> {
+async function doneAfter<Tx>(phase: Phase<Tx>, outcome: PhaseOutcome<Worked>): Promise<Done> {
   const { run } = phase;
   switch (outcome.kind) {
     case "committed":
@@ -238,7 +238,7 @@ async function settle<Tx>(phase: Phase<Tx>, outcome: PhaseOutcome<Worked>): Prom
     case "lost":
       return lose(run);
     case "rolled_back":
-      return settleRolledBack(phase, outcome.value);
+      return doneAfterRollback(phase, outcome.value);
     case "refused":
       if (outcome.because === "serialization") return again(phase, outcome.error);
       if (outcome.because === "aborted") {
@@ -246,7 +246,7 @@ async function settle<Tx>(phase: Phase<Tx>, outcome: PhaseOutcome<Worked>): Prom
       }
       throw outcome.error;
     case "in_doubt":
-      return settleInDoubt(phase, outcome.value, outcome.error);
+      return doneAfterDoubt(phase, outcome.value, outcome.error);
     case "changed": {
       const error = new LatchkeyError("transaction-changed");
       return run.steps.halt({ kind: "doubt", error, errorCode: error.code, reconcileAfterMs: null });
@@ -256,7 +256,7 @@ async function settle<Tx>(phase: Phase<Tx>, outcome: PhaseOutcome<Worked>): Prom
   }
 }
 
-function settleRolledBack<Tx>(phase: Phase<Tx>, worked: Worked): Done {
+function doneAfterRollback<Tx>(phase: Phase<Tx>, worked: Worked): Done {
   if (worked.kind === "worked") return { kind: "again", error: null };
   if (phase.run.held.signal.aborted) lose(phase.run, worked.error);
   if (isSerializationFailure(worked.error)) return again(phase, worked.error);
@@ -270,7 +270,7 @@ function again<Tx>({ run }: Phase<Tx>, error: unknown): Done {
 }
 
 /** Under a new token the doubtful COMMIT can no longer take effect; the journal then shows the truth. */
-async function settleInDoubt<Tx>({ run, step }: Phase<Tx>, worked: Worked, error: unknown): Promise<Done> {
+async function doneAfterDoubt<Tx>({ run, step }: Phase<Tx>, worked: Worked, error: unknown): Promise<Done> {
   const { runtime, held, operation } = run;
   const about = runtime.about(operation.name, held.record());
   const unresolved = (cause: unknown): never => {

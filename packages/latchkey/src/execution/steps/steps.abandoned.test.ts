@@ -12,7 +12,7 @@ type Attempt = OwnAttempt<MemoryTransaction, "lease">;
 const leaseMs = 3_000;
 const attemptLimitMs = 8_000;
 /** How long an attempt waits for a step that `run` has left. */
-const settleDownMs = 5_000;
+const stepEndLimitMs = 5_000;
 
 function setUp(plan: FaultPlan) {
   const ports = manualPorts();
@@ -53,7 +53,7 @@ test("a phase that run has left does not commit after a release", async () => {
     return { status: 201 };
   });
   const first = ended();
-  await ports.clock.advance(settleDownMs);
+  await ports.clock.advance(stepEndLimitMs);
   work.resolve();
   await ports.clock.advance(0);
   end.resolve("proceed");
@@ -96,7 +96,7 @@ test("a call that run has left is not sent after a release", async () => {
   const holding = holder();
   await ports.clock.advance(0);
   const first = order();
-  await ports.clock.advance(settleDownMs);
+  await ports.clock.advance(stepEndLimitMs);
   // Its place comes free while its end is on the way.
   place.resolve();
   await ports.clock.advance(0);
@@ -124,7 +124,7 @@ test("an attempt ends under the token that its step has requested, before the st
     return port === "refence" ? { kind: "reply", until: replied.promise } : "proceed";
   });
   const ended = define("order", placing)();
-  await ports.clock.advance(attemptLimitMs + settleDownMs - 1_000);
+  await ports.clock.advance(attemptLimitMs + stepEndLimitMs - 1_000);
   parked.commitPhase.resolve("request_lost");
   await ports.clock.advance(1_000);
   parked.end.resolve("proceed");

@@ -9,7 +9,7 @@ import type { Operation } from "../../operations/operation.ts";
 import { admissionRequest } from "../admission.ts";
 import type { Runtime } from "../runtime.ts";
 import { type BatchMember, memberOf, SharedTransaction } from "./shared-transaction.ts";
-import { type Job, type Round, rerun, type Started, settle } from "./transaction-ends.ts";
+import { type Job, type Round, rerun, type Started, resultAfter } from "./transaction-ends.ts";
 
 export class TransactionBatches<Tx> {
   readonly #runtime: Runtime<Tx>;
@@ -40,7 +40,7 @@ export class TransactionBatches<Tx> {
     this.#waiting.push(member);
     this.#begin();
     const outcome = await decided;
-    const round = outcome === null ? null : await settle(job, outcome, started);
+    const round = outcome === null ? null : await resultAfter(job, outcome, started);
     if (round !== null) return round;
     this.requireOpen();
     return outcome === null && started.start !== null ? rerun(job, "batch") : null;

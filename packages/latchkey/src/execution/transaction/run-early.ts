@@ -64,7 +64,7 @@ function runAlone<Tx>(
     (open) =>
       runHandler(job, open, life, about, {
         // An ordinary transaction meets and reports the error that prevented the opening.
-        settled: () =>
+        ensureDecided: () =>
           open.admitted().catch(() => {
             admitted = { kind: "ends", ran: { kind: "again" } };
           }),

@@ -20,7 +20,7 @@ export type HandlerTransaction<Tx> = Pick<OpenTransaction<Tx>, "tx" | "used" | "
 /** The handler's admission, as known when the handler has ended. */
 export interface HandlerAdmission {
   /** Absent: the handler was admitted before it ran. Otherwise opens the transaction if needed; never rejects. */
-  readonly settled?: () => Promise<unknown>;
+  readonly ensureDecided?: () => Promise<unknown>;
   /** Null: not decided, because the handler failed before it used its `tx`. */
   result(): Admitted | null;
 }
@@ -42,9 +42,9 @@ export async function runHandler<Tx>(
   const handle = createHandle(life, abort.signal, operation.settings, clientKeyOf(job.submission), enqueue);
   job.started();
   const ran = await withLimit(runtime.ports.clock, operation.settings.transactionLimitMs, () =>
-    admission.settled === undefined
+    admission.ensureDecided === undefined
       ? answered(job, open, handle)
-      : answeredEarly(job, open, handle, admission, admission.settled),
+      : answeredEarly(job, open, handle, admission, admission.ensureDecided),
   );
   open.revoke();
   effects.close();
@@ -92,7 +92,7 @@ async function answeredEarly<Tx>(
   open: HandlerTransaction<Tx>,
   handle: AttemptHandle,
   admission: HandlerAdmission,
-  settled: () => Promise<unknown>,
+  ensureDecided: () => Promise<unknown>,
 ): Promise<Answer> {
   const { tx, flush } = open;
   let answer: Answer;
@@ -100,12 +100,12 @@ async function answeredEarly<Tx>(
     answer = await job.work({ tx, attempt: handle.attempt });
   } catch (error) {
     // A statement that the handler did not await may still be opening the transaction.
-    if (open.used()) await settled();
+    if (open.used()) await ensureDecided();
     throw error;
   }
   // Its work was done elsewhere, and a duplicate would repeat it.
   if (!open.used() && answer.status < 400) throw new LatchkeyError("tx-unused");
-  await settled();
+  await ensureDecided();
   const runs = admission.result()?.kind === "runs";
   if (runs && flush !== undefined && dispositionOf(job.operation, handle, answer) === "keep") await flush();
   return answer;

@@ -23,8 +23,8 @@ import {
   type Ran,
   type Round,
   type Started,
-  settle,
-  settleChanged,
+  resultAfter,
+  afterChange,
 } from "./transaction-ends.ts";
 
 /** How often one submission starts over: each time, another transaction has made progress. */
@@ -106,9 +106,9 @@ async function runRound<Tx>(job: Job<Tx>): Promise<Round> {
     // The bridge tried to roll back, but the handler had already ended the transaction.
     const changed = isLatchkeyError(error) && error.code === "transaction-changed";
     if (started.start === null || !changed) throw error;
-    return settleChanged(job, started.start);
+    return afterChange(job, started.start);
   }
-  return settle(job, outcome, started);
+  return resultAfter(job, outcome, started);
 }
 
 function runOnce<Tx>(

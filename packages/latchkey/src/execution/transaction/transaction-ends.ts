@@ -76,7 +76,7 @@ export interface Started {
 }
 
 /** Turns a transaction's outcome into its caller's result, and reports it if the handler ran. */
-export async function settle<Tx>(
+export async function resultAfter<Tx>(
   job: Job<Tx>,
   outcome: TransactionOutcome<Ran>,
   started: Started,
@@ -106,21 +106,21 @@ function roundAfter<Tx>(
     case "committed":
       return committed(job, expectAnswered(value), outcome.expiresAt);
     case "rolled_back":
-      return settleRolledBack(job, value, start);
+      return afterRollback(job, value, start);
     case "lost":
       return rerun(job, "lost");
     case "refused":
-      return settleRefused(job, outcome, start);
+      return afterRefusal(job, outcome, start);
     case "in_doubt":
-      return settleInDoubt(job, expectAnswered(value), atMs);
+      return afterCommitInDoubt(job, expectAnswered(value), atMs);
     case "changed":
-      return settleChanged(job, start ?? expectAnswered(value));
+      return afterChange(job, start ?? expectAnswered(value));
     default:
       return outcome satisfies never;
   }
 }
 
-async function settleRolledBack<Tx>(job: Job<Tx>, ran: Ran, start: Start | null): Promise<Round> {
+async function afterRollback<Tx>(job: Job<Tx>, ran: Ran, start: Start | null): Promise<Round> {
   switch (ran.kind) {
     case "decided":
       return resultOf(job.runtime, ran.decision, ran.now);
@@ -132,7 +132,7 @@ async function settleRolledBack<Tx>(job: Job<Tx>, ran: Ran, start: Start | null)
     case "again":
       return rerun(job, "admission");
     case "retried":
-      return settleRetried(job, ran);
+      return afterRetried(job, ran);
     case "answered":
       return released(job, ran);
     case "threw":
@@ -144,7 +144,7 @@ async function settleRolledBack<Tx>(job: Job<Tx>, ran: Ran, start: Start | null)
   }
 }
 
-async function settleRefused<Tx>(
+async function afterRefusal<Tx>(
   job: Job<Tx>,
   { value, because, error }: Extract<TransactionOutcome<Ran>, { kind: "refused" }>,
   start: Start | null,
@@ -171,7 +171,7 @@ async function released<Tx>(job: Job<Tx>, ran: AnsweredRan): Promise<Result> {
 }
 
 /** @param startedAtMs when its transaction began, on the process's monotonic clock */
-async function settleInDoubt<Tx>(job: Job<Tx>, ran: AnsweredRan, startedAtMs: number): Promise<Round> {
+async function afterCommitInDoubt<Tx>(job: Job<Tx>, ran: AnsweredRan, startedAtMs: number): Promise<Round> {
   const { runtime, submission, support, operation } = job;
   const read = await support
     .resolve(submission.key, ran.life.id, ran.life.fence, resolveLimitMs)
@@ -200,7 +200,7 @@ async function settleInDoubt<Tx>(job: Job<Tx>, ran: AnsweredRan, startedAtMs: nu
 }
 
 /** Steps date from when the operation ran under a lease: a transaction would repeat finished ones. */
-async function settleRetried<Tx>(
+async function afterRetried<Tx>(
   { runtime, submission, stepless }: Job<Tx>,
   { start, guard }: Extract<Ran, { readonly kind: "retried" }>,
 ): Promise<Round> {
@@ -211,7 +211,7 @@ async function settleRetried<Tx>(
   return null;
 }
 
-export async function settleChanged<Tx>(job: Job<Tx>, start: Start): Promise<Round> {
+export async function afterChange<Tx>(job: Job<Tx>, start: Start): Promise<Round> {
   const { runtime, submission, operation } = job;
   const lost = await recordLostTransaction(runtime, start, "transaction-changed");
   runtime.emit({

@@ -132,7 +132,7 @@ export class JetStreamConsuming<Tx> {
     const working = this.#keepWorking(delivery);
     try {
       const verdict = await this.#inbox.consume(message);
-      await settle(delivery, verdict, this.#options.terminate ?? false);
+      await acknowledge(delivery, verdict, this.#options.terminate ?? false);
     } catch (error) {
       // The message was not settled, so the server delivers it again.
       reportConsumer(this.#runtime, delivery.subject, error);
@@ -174,7 +174,7 @@ export class JetStreamConsuming<Tx> {
   }
 }
 
-async function settle(delivery: NatsDelivery, verdict: Verdict, terminate: boolean): Promise<void> {
+async function acknowledge(delivery: NatsDelivery, verdict: Verdict, terminate: boolean): Promise<void> {
   switch (verdict.settle) {
     case "ack":
       await delivery.ackAck();

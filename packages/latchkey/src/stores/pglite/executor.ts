@@ -14,7 +14,7 @@ export function pgliteExecutor(session: PgliteSession, clock: Clock): PostgresEx
     write,
     hasSpare: false,
     heartbeats: { hold: async () => {}, drop: () => {}, beat: write },
-    settle: (statements, timeoutMs) => settle(session, clock, statements(timeoutMs), timeoutMs),
+    runUntilConfirmed: (statements, timeoutMs) => runWithin(session, clock, statements(timeoutMs), timeoutMs),
   };
 }
 
@@ -31,7 +31,7 @@ async function run(
 }
 
 /** Null also if the time was spent in the queue for the session; then nothing will run. */
-async function settle(
+async function runWithin(
   session: PgliteSession,
   clock: Clock,
   statements: readonly SqlStatement[],

@@ -97,7 +97,7 @@ export class Confirmation {
   /** The rows of the look-up, in one transaction with a write that has been replicated. Null if it was not in time. */
   async #confirmed(look: SqlStatement): Promise<readonly SqlRow[] | null> {
     const { waitSettings, barrier } = this.#statements;
-    const rows = await this.#executor.settle(
+    const rows = await this.#executor.runUntilConfirmed(
       (leftMs) => [waitSettings.bind({ limit_ms: timeoutText(leftMs) }), look, barrier.bind({})],
       limitMs,
     );

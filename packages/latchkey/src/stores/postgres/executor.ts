@@ -12,7 +12,7 @@ export interface PostgresExecutor {
    */
   write(statement: SqlStatement): Promise<readonly SqlRow[]>;
 
-  /** Whether `read` and `settle` can run while a transaction is open. */
+  /** Whether `read` and `runUntilConfirmed` can run while a transaction is open. */
   readonly hasSpare: boolean;
 
   /** The connection that heartbeats have for themselves. */
@@ -22,7 +22,7 @@ export interface PostgresExecutor {
    * Runs statements as one READ COMMITTED transaction on a connection of its own, and retries until it has committed without
    * a warning. Null if that takes longer than `timeoutMs`.
    */
-  settle(
+  runUntilConfirmed(
     statements: (leftMs: number) => readonly SqlStatement[],
     timeoutMs: number,
   ): Promise<readonly (readonly SqlRow[])[] | null>;

@@ -69,7 +69,7 @@ async function refence(
   const values = { ...ownerOfValues(owner), new_token: token, lease_ms: leaseMs };
   const { heartbeats } = executor;
   await heartbeats.hold(token, leaseMs);
-  const rows = await executor.settle(
+  const rows = await executor.runUntilConfirmed(
     (leftMs) => [
       waitSettings.bind({ limit_ms: timeoutText(Math.min(leftMs, waitMaxMs)) }),
       statements.refence.bind(values),

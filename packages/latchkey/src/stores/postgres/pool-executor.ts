@@ -12,10 +12,10 @@ import { asSchemaError } from "./settings.ts";
 
 /** A stale connection, or one that was released in the middle of a transaction, costs a try; so does a conflict. */
 const triesMax = 4;
-const settlePauses = { firstMs: 20, maxMs: 250 };
+const confirmPauses = { firstMs: 20, maxMs: 250 };
 const conflictPauses = { firstMs: 5, maxMs: 100 };
 /** Leaves time for the server's own time-out, whose error has more details. */
-const settleGraceMs = 250;
+const confirmGraceMs = 250;
 
 export interface PoolExecutor extends PostgresExecutor {
   /** Releases the connection that heartbeats hold. */
@@ -31,15 +31,15 @@ export function poolExecutor(connections: Connections): PoolExecutor {
     heartbeats,
     close: () => heartbeats.close(),
 
-    async settle(statements, timeoutMs) {
+    async runUntilConfirmed(statements, timeoutMs) {
       const { clock, random } = connections.options;
       const deadline = clock.monotonicMs() + timeoutMs;
       for (let tries = 1; ; tries++) {
         const leftMs = deadline - clock.monotonicMs();
         if (leftMs <= 0) return null;
-        const rows = await settleOnce(connections, statements(leftMs), leftMs);
+        const rows = await transactionOnce(connections, statements(leftMs), leftMs);
         if (rows !== null) return rows;
-        await pause(clock, Math.min(retryPauseMs(tries, random, settlePauses), leftMs));
+        await pause(clock, Math.min(retryPauseMs(tries, random, confirmPauses), leftMs));
       }
     },
   };
@@ -68,7 +68,7 @@ async function once(
   }
 }
 
-async function settleOnce(
+async function transactionOnce(
   connections: Connections,
   statements: readonly SqlStatement[],
   leftMs: number,
@@ -76,7 +76,7 @@ async function settleOnce(
   const connection = await connections.take(leftMs).catch(() => null);
   if (connection === null) return null;
   const all = [begin("read committed"), ...statements, commit];
-  const reply = await connection.sendPipeline(all, { timeoutMs: leftMs + settleGraceMs });
+  const reply = await connection.sendPipeline(all, { timeoutMs: leftMs + confirmGraceMs });
   const idle =
     reply.status === "I" ||
     (reply.status !== null && (await connection.sendPipeline([rollback])).status === "I");

@@ -93,7 +93,7 @@ export class Positions {
   async #advance(isSettable: boolean, highest: bigint): Promise<void> {
     const { positionLock, positionAdvance } = this.#statements;
     const done = isSettable
-      ? await this.#executor.settle(
+      ? await this.#executor.runUntilConfirmed(
           () => [positionLock.bind({}), positionAdvance.bind({ margin })],
           advanceLimitMs,
         )

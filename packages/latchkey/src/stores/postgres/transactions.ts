@@ -66,7 +66,7 @@ export function postgresTransactions<Tx>(
       const lock = await Promise.resolve(settings.lockOf(key)).catch(() => null);
       if (lock === null) return "in_doubt";
       const look = statements.read.bind(keyValues(key));
-      const rows = await executor.settle(
+      const rows = await executor.runUntilConfirmed(
         (leftMs) => [
           statements.waitSettings.bind({ limit_ms: timeoutText(leftMs) }),
           statements.waitLock.bind({ lock }),
