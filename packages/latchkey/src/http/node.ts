@@ -11,7 +11,7 @@ import { sendOutcome, submitBuffered } from "./node-response/submit.ts";
 import { createExchange } from "./protocol/exchange.ts";
 import type { HttpOptions, RouteOptions } from "./protocol/http-options.ts";
 import type { BodyReading, Incoming } from "./protocol/incoming.ts";
-import { protecting } from "./protocol/protection.ts";
+import { markProtected } from "./protocol/protection.ts";
 import { createServing, type ServeContext } from "./protocol/serving.ts";
 import { createStatus } from "./protocol/status.ts";
 
@@ -60,7 +60,7 @@ export function nodeProtect<Tx, R extends IncomingMessage = IncomingMessage>(
     const submit = exchange.route(operation, overrides);
     const { answerHoldBytes } = operation.settings;
     type E = (typeof operation)["execution"];
-    return protecting(async (req, res) => {
+    return markProtected(async (req, res) => {
       const { incoming, body } = read(req);
       const answer = { res, limitBytes: answerHoldBytes, sends: true, lends: true, yields: true };
       // R is what the adapter's options know of a request, Req what this handler knows of the same one.
@@ -102,7 +102,7 @@ export function nodeServe<Tx, R extends IncomingMessage = IncomingMessage>(
   const served = createServing<R, Tx>(latchkey, options);
   return (operation, toInput, overrides) => {
     const submit = served(operation, overrides);
-    return protecting(async (req, res) => {
+    return markProtected(async (req, res) => {
       const { incoming, body } = read(req);
       // R is what the adapter's options know of a request, Req what this handler knows of the same one.
       const request = req as IncomingMessage as R;

@@ -12,7 +12,7 @@ import { sendOutcome, submitBuffered } from "../node-response/submit.ts";
 import { createExchange } from "../protocol/exchange.ts";
 import type { HttpOptions, RouteOptions } from "../protocol/http-options.ts";
 import type { Incoming } from "../protocol/incoming.ts";
-import { protecting } from "../protocol/protection.ts";
+import { markProtected } from "../protocol/protection.ts";
 import { resolveRoute } from "../protocol/route.ts";
 import { createServing, type ServeContext } from "../protocol/serving.ts";
 import { createStatus } from "../protocol/status.ts";
@@ -51,7 +51,7 @@ export function expressProtect<Tx, R extends ExpressMessage = ExpressRequest>(
   const exchange = createExchange<R, Tx>(latchkey, options);
   return (operation, handler, overrides) => {
     const submit = exchange.route(operation, overrides);
-    return protecting((req, res, next) => {
+    return markProtected((req, res, next) => {
       const answer = {
         res,
         limitBytes: operation.settings.answerHoldBytes,
@@ -112,7 +112,7 @@ export function expressRecord<Tx, R extends ExpressMessage = ExpressRequest>(
         })
         .catch(next);
     };
-    return protecting(recorded, operation, methods);
+    return markProtected(recorded, operation, methods);
   };
 }
 
@@ -141,7 +141,7 @@ export function expressServe<Tx, R extends ExpressMessage = ExpressRequest>(
   const served = createServing<R, Tx>(latchkey, options);
   return (operation, toInput, overrides) => {
     const submit = served(operation, overrides);
-    return protecting((req, res, next) => {
+    return markProtected((req, res, next) => {
       // R is what the adapter's options know of a request, Req what this route knows of the same one.
       submit(req as ExpressMessage as R, incomingOf(req), (context) => toInput(req, context))
         .then((outcome) => sendOutcome(res, outcome))

@@ -9,7 +9,7 @@ import { requireBufferable } from "../node-response/response-interceptor.ts";
 import { createExchange } from "../protocol/exchange.ts";
 import type { HttpOptions, RouteOptions } from "../protocol/http-options.ts";
 import type { Outcome } from "../protocol/outcome.ts";
-import { protecting } from "../protocol/protection.ts";
+import { markProtected } from "../protocol/protection.ts";
 import { createServing, type ServeContext } from "../protocol/serving.ts";
 import { createStatus } from "../protocol/status.ts";
 import { keepBodies } from "./fastify-bodies.ts";
@@ -104,7 +104,7 @@ export function fastifyProtect<Tx, R extends FastifyMessage = FastifyRequest>(
       return (result === undefined ? reply : result) as Promise<void>;
     }
     bodies.keepFor(protectedHandler);
-    return protecting(protectedHandler, operation);
+    return markProtected(protectedHandler, operation);
   };
 }
 
@@ -151,7 +151,7 @@ export function fastifyServe<Tx, R extends FastifyMessage = FastifyRequest>(
       return reply as unknown as Promise<void>;
     };
     bodies.keepFor(handler);
-    return protecting(handler, operation);
+    return markProtected(handler, operation);
   };
 }
 

@@ -11,7 +11,7 @@ import { requireUnread } from "../node-response/submit.ts";
 import { beforeHandler, createExchange } from "../protocol/exchange.ts";
 import type { HttpOptions, RouteOptions } from "../protocol/http-options.ts";
 import type { BodyReading, Incoming } from "../protocol/incoming.ts";
-import { protecting } from "../protocol/protection.ts";
+import { markProtected } from "../protocol/protection.ts";
 import { createServing, type ServeContext } from "../protocol/serving.ts";
 import { createStatus } from "../protocol/status.ts";
 import {
@@ -65,7 +65,7 @@ export function fetchProtect<Tx, R extends Request = Request>(
     const submit = exchange.route(operation, overrides);
     const { answerHoldBytes } = operation.settings;
     type E = (typeof operation)["execution"];
-    return protecting(async (original, ...rest) => {
+    return markProtected(async (original, ...rest) => {
       const { incoming, readable, requireStream } = read(original);
       const handle = (context: HandlerContext<Tx, E>) => {
         requireStream();
@@ -105,7 +105,7 @@ export function fetchServe<Tx, R extends Request = Request>(
   const served = createServing<R, Tx>(latchkey, options);
   return (operation, toInput, overrides) => {
     const submit = served(operation, overrides);
-    return protecting(async (original, ...rest) => {
+    return markProtected(async (original, ...rest) => {
       const { incoming, readable } = read(original);
       const { reply } = await submit(original, incoming, (context) =>
         toInput(readable(), { ...context, original }, ...rest),

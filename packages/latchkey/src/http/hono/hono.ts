@@ -9,7 +9,7 @@ import { requireUnread } from "../node-response/submit.ts";
 import { beforeHandler, createExchange } from "../protocol/exchange.ts";
 import type { HttpOptions, RouteOptions } from "../protocol/http-options.ts";
 import type { Outcome } from "../protocol/outcome.ts";
-import { protecting } from "../protocol/protection.ts";
+import { markProtected } from "../protocol/protection.ts";
 import { createServing, type ServeContext } from "../protocol/serving.ts";
 import { createStatus } from "../protocol/status.ts";
 import { contextOfRun } from "./hono-context.ts";
@@ -79,7 +79,7 @@ export function honoProtect<Tx, C extends HonoContext = HonoContext>(
       // Only operations without `tx` have this outcome, and their whole context is the attempt.
       return handler(c, { attempt: outcome.attempt } as HandlerContext<Tx, E>);
     };
-    return protecting(protectedHandler, operation);
+    return markProtected(protectedHandler, operation);
   };
 }
 
@@ -121,7 +121,7 @@ export function honoServe<Tx, C extends HonoContext = HonoContext>(
       });
       return answerWith(c, outcome.reply, prepared);
     };
-    return protecting(servedHandler, operation);
+    return markProtected(servedHandler, operation);
   };
 }
 

@@ -13,7 +13,7 @@ import { beforeHandler, createExchange } from "../protocol/exchange.ts";
 import type { HttpOptions, RouteOptions } from "../protocol/http-options.ts";
 import type { Incoming } from "../protocol/incoming.ts";
 import type { Answered } from "../protocol/outcome.ts";
-import { protecting } from "../protocol/protection.ts";
+import { markProtected } from "../protocol/protection.ts";
 import { createServing, type ServeContext } from "../protocol/serving.ts";
 import { createStatus } from "../protocol/status.ts";
 import { respond } from "./koa-respond.ts";
@@ -84,7 +84,7 @@ export function koaProtect<Tx, C extends KoaMessage = KoaContext>(
       // Only operations without `tx` have this outcome, and their whole context is the attempt.
       await handler(ctx, { attempt: outcome.attempt } as HandlerContext<Tx, E>);
     };
-    return protecting(protectedHandler, operation);
+    return markProtected(protectedHandler, operation);
   };
 }
 
@@ -109,7 +109,7 @@ export function koaServe<Tx, C extends KoaMessage = KoaContext>(
   const served = createServing<C, Tx>(latchkey, options);
   return (operation, toInput, overrides) => {
     const submit = served(operation, overrides);
-    return protecting(async (ctx) => {
+    return markProtected(async (ctx) => {
       // C is what the adapter's options know of a context, Own what this route knows of the same one.
       const input = (context: ServeContext) => toInput(ctx, context);
       answerWith(ctx, await submit(ctx as KoaMessage as C, incomingOf(ctx), input));

@@ -5,7 +5,7 @@ import type { HandlerContext } from "../../operations/attempt.ts";
 import type { Operation, OperationOptions } from "../../operations/operation.ts";
 import type { OwnedOperationOptions } from "../../operations/owned-operation.ts";
 import type { RouteOptions } from "../protocol/http-options.ts";
-import { protecting } from "../protocol/protection.ts";
+import { markProtected } from "../protocol/protection.ts";
 import { nestContext } from "./nest.ts";
 import {
   hasInterceptor,
@@ -72,7 +72,7 @@ export function Idempotent(
       (routes, provided) => routes.interceptorFor(definition, provided),
       tokens,
     );
-    protecting(interceptor, { name: operationName(operation) });
+    markProtected(interceptor, { name: operationName(operation) });
     useInterceptor(value, interceptor);
     decorated.add({ target, method, interceptor });
     useOpenApiExtension(value, openApiMarker, definition.place);

@@ -10,7 +10,7 @@ import { headerLines, requireHttp1 } from "../node-response/node-messages.ts";
 import { createExchange } from "../protocol/exchange.ts";
 import type { HttpOptions, RouteOptions } from "../protocol/http-options.ts";
 import type { Incoming } from "../protocol/incoming.ts";
-import { protecting } from "../protocol/protection.ts";
+import { markProtected } from "../protocol/protection.ts";
 import { createServing } from "../protocol/serving.ts";
 import { createStatus } from "../protocol/status.ts";
 import { lastOf, NestExchange, placeOf } from "./nest-exchange.ts";
@@ -60,7 +60,7 @@ export function nestProtect<Tx, R extends NestMessage = NestRequest>(
         );
       },
     };
-    return protecting(interceptor, operation);
+    return markProtected(interceptor, operation);
   };
 }
 
@@ -103,7 +103,7 @@ export function nestServe<Tx, R extends NestMessage = NestRequest>(
         );
       },
     };
-    return protecting(interceptor, operation);
+    return markProtected(interceptor, operation);
   };
 }
 

@@ -12,7 +12,7 @@ export interface Protection {
 const mark = Symbol.for("latchkey.protection");
 
 /** Marks a handler that an adapter returns, and returns it. */
-export function protecting<H extends object>(
+export function markProtected<H extends object>(
   handler: H,
   operation: Pick<Operation, "name">,
   methods: ReadonlySet<string> | null = null,
