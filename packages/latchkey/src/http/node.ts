@@ -62,7 +62,13 @@ export function nodeProtect<Tx, R extends IncomingMessage = IncomingMessage>(
     type E = (typeof operation)["execution"];
     return markProtected(async (req, res) => {
       const { incoming, body } = read(req);
-      const answer = { res, limitBytes: answerHoldBytes, sends: true, lends: true, yields: true };
+      const answer = {
+        res,
+        limitBytes: answerHoldBytes,
+        keepsHeaders: true,
+        replacesReqRes: true,
+        middlewareMayAnswer: true,
+      };
       // R is what the adapter's options know of a request, Req what this handler knows of the same one.
       const outcome = await submitBuffered(
         submit,

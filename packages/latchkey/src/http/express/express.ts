@@ -55,9 +55,9 @@ export function expressProtect<Tx, R extends ExpressMessage = ExpressRequest>(
       const answer = {
         res,
         limitBytes: operation.settings.answerHoldBytes,
-        sends: true,
-        lends: true,
-        yields: true,
+        keepsHeaders: true,
+        replacesReqRes: true,
+        middlewareMayAnswer: true,
       };
       // R is what the adapter's options know of a request, Req what this route knows of the same one.
       submitBuffered(submit, req as ExpressMessage as R, incomingOf(req), answer, (view, context) =>
@@ -103,7 +103,7 @@ export function expressRecord<Tx, R extends ExpressMessage = ExpressRequest>(
     const { methods } = resolveRoute(latchkey, options, operation, overrides).route.rules;
     const recorded = (req: R, res: ServerResponse, next: ExpressNext) => {
       const limitBytes = operation.settings.answerHoldBytes;
-      const answer = { res, limitBytes, sends: true };
+      const answer = { res, limitBytes, keepsHeaders: true };
       submitBuffered(submit, req, incomingOf(req), answer, () => next())
         .then((outcome) => {
           if (outcome.kind !== "pass") return sendOutcome(res, outcome);

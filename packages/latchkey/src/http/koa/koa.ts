@@ -55,7 +55,7 @@ export function koaProtect<Tx, C extends KoaMessage = KoaContext>(
   ) => {
     const submit = exchange.route(operation, overrides);
     const protectedHandler = async (ctx: Own): Promise<void> => {
-      const answer = { res: ctx.res, limitBytes: operation.settings.answerHoldBytes, yields: true };
+      const answer = { res: ctx.res, limitBytes: operation.settings.answerHoldBytes, middlewareMayAnswer: true };
       // C is what the adapter's options know of a context, Own what this route knows of the same one.
       const request = ctx as KoaMessage as C;
       let errors: DeferredErrors | null = null;

@@ -59,7 +59,7 @@ export class NestExchange {
     this.#before = place.reply === null ? null : readReply(place.reply);
     this.#buffered = bufferResponse(place.res, {
       limitBytes,
-      yields: true,
+      middlewareMayAnswer: true,
       // Nest writes the answer outside the attempt's async context.
       isHandlers: () => this.#isGiven || insideAttempt(),
       onLeave: () => {

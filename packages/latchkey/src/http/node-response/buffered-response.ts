@@ -38,7 +38,7 @@ export interface BufferedResponse<Res> {
   /** Records a status that the handler has set past its view. */
   noteStatus(name: "statusCode" | "statusMessage", value: unknown): void;
   /**
-   * Leaves the response to other code that answers on it; runs continue on a detached one. Only with `yields`.
+   * Leaves the response to other code that answers on it; runs continue on a detached one. Only with `middlewareMayAnswer`.
    *
    * @param head the detached response's head. Default: the head that the handler has set
    */
@@ -48,12 +48,12 @@ export interface BufferedResponse<Res> {
 export interface BufferOptions {
   readonly limitBytes: number;
   /** Whether Express's `req.res` is also a run's view. Only if handlers use views. Default false. */
-  readonly lends?: boolean;
+  readonly replacesReqRes?: boolean;
   /**
    * Whether the client gets an error answer of other code than the handler, such as a time-out. Only if handlers use views.
    * Default false.
    */
-  readonly yields?: boolean;
+  readonly middlewareMayAnswer?: boolean;
   /** Whether the handler, and not other code, uses the response now. Default: inside an attempt. */
   readonly isHandlers?: () => boolean;
   /** Called with the detached response for runs, when this one is left to other code. */
@@ -66,13 +66,13 @@ export function bufferResponse<Res extends ServerResponse>(
   res: Res,
   options: BufferOptions,
 ): BufferedResponse<Res> {
-  const { limitBytes, lends = false, yields = false, onLeave = nothing, before = readHead(res) } = options;
+  const { limitBytes, replacesReqRes = false, middlewareMayAnswer = false, onLeave = nothing, before = readHead(res) } = options;
   const { isHandlers = insideAttempt } = options;
   const first = new BufferedAnswer(limitBytes);
   let current: BufferedAnswer | null = first;
   let hasRun = false;
   const helpers = new Helpers(res);
-  const middlewareAnswers = yields ? new MiddlewareAnswers(res, before, isHandlers, () => leave()) : null;
+  const middlewareAnswers = middlewareMayAnswer ? new MiddlewareAnswers(res, before, isHandlers, () => leave()) : null;
   let interception = interceptResponse(res, first, middlewareAnswers);
   const uncoverSend = isSubstitute(res) ? coverSend(res) : nothing;
   let endRedirect = nothing;
@@ -95,7 +95,7 @@ export function bufferResponse<Res extends ServerResponse>(
     onLeave(detached);
   };
   // Middleware has answered before the handler began.
-  const interceptionBegan = yields && interception.hasBegun();
+  const interceptionBegan = middlewareMayAnswer && interception.hasBegun();
   if (interceptionBegan) leave();
   return {
     async run(handle, report) {
@@ -114,7 +114,7 @@ export function bufferResponse<Res extends ServerResponse>(
       const bytesBefore = bytesOn(interception.socket());
       try {
         const view = new Proxy(res, new RunView<Res>(() => current === answer, helpers, middlewareAnswers));
-        if (lends) interception.lend(view);
+        if (replacesReqRes) interception.replaceReqRes(view);
         await handle(view);
       } catch (error) {
         if (error !== answer.second) throw error;

@@ -91,7 +91,7 @@ export class LazyBuffering {
     this.#watch = null;
     this.#buffered ??= bufferResponse(res, {
       limitBytes,
-      yields: !hasBegun,
+      middlewareMayAnswer: !hasBegun,
       before: this.#before ?? readHead(res),
       onLeave: (detached) => {
         this.#res = detached;

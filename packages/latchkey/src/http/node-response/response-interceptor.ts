@@ -38,7 +38,7 @@ export interface InstalledInterception {
   /** Makes this the current answer, and removes methods that an earlier run has put on the response. */
   begin(answer: BufferedAnswer): void;
   /** Sets `req.res` to a run's view, because Express keeps the response there. */
-  lend(view: ServerResponse): void;
+  replaceReqRes(view: ServerResponse): void;
   /** Whether the real response has begun, past the interception. */
   hasBegun(): boolean;
   /** The real socket. */
@@ -167,7 +167,7 @@ export function interceptResponse(
       installMethods(interception);
       setCurrent(answer);
     },
-    lend(view) {
+    replaceReqRes(view) {
       if (isKept) Reflect.set(req, "res", view);
     },
     hasBegun() {

@@ -10,10 +10,10 @@ import { type BufferedResponse, type BufferOptions, bufferResponse } from "./buf
 import { isReadAgain, sendHandlerReply, sendLatchkeyReply } from "./node-messages.ts";
 import { requireBufferable } from "./response-interceptor.ts";
 
-export interface BufferPlace<Res> extends BufferOptions {
+export interface BufferTarget<Res> extends BufferOptions {
   readonly res: Res;
   /** Whether `sendOutcome` follows, so that an answer's headers stay on the response. Default false. */
-  readonly sends?: boolean;
+  readonly keepsHeaders?: boolean;
 }
 
 /**
@@ -26,10 +26,10 @@ export async function submitBuffered<R, Tx, E extends Execution, Res extends Ser
   submit: Submit<R, Tx, E>,
   request: R,
   incoming: Incoming,
-  place: BufferPlace<Res>,
+  target: BufferTarget<Res>,
   handle: (view: Res, context: HandlerContext<Tx, E>, report: (error: unknown) => void) => unknown,
 ): Promise<Outcome> {
-  const { res } = place;
+  const { res } = target;
   requireBufferable(res);
   // Most requests are answered without running a handler, and need no buffered response.
   let buffered: BufferedResponse<Res> | null = null;
@@ -37,12 +37,12 @@ export async function submitBuffered<R, Tx, E extends Execution, Res extends Ser
   let isAnswered = false;
   try {
     const outcome = await submit(request, incoming, (context, report) => {
-      if (buffered === null) buffered = beforeHandler(() => bufferResponse(res, place));
+      if (buffered === null) buffered = beforeHandler(() => bufferResponse(res, target));
       else requireUnread(res.req);
       return buffered.run((view) => handle(view, context, report), report);
     });
     isAnswered = outcome.kind === "handler";
-    if (place.sends === true && outcome.kind === "handler") sent = outcome.reply;
+    if (target.keepsHeaders === true && outcome.kind === "handler") sent = outcome.reply;
     return outcome;
   } finally {
     (buffered as BufferedResponse<Res> | null)?.release(sent, isAnswered);
