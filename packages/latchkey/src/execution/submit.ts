@@ -25,7 +25,7 @@ export async function submit<Tx, E extends Execution>(
   work: Work<Tx, E>,
   batches: Batches<Tx> | null = null,
 ): Promise<Result> {
-  const submission = admitted(runtime, sent);
+  const submission = withStoredKey(runtime, sent);
   const { lifecycle, tracing } = runtime;
   const run = (given: Submitted) =>
     lifecycle.run(() =>
@@ -64,7 +64,7 @@ export async function submitOwned<Tx, E extends Execution, I>(
   batches: Batches<Tx> | null = null,
 ): Promise<Result> {
   const { guard, lifecycle, tracing } = runtime;
-  const submission = admitted(runtime, sent);
+  const submission = withStoredKey(runtime, sent);
   const run = (given: Submitted) =>
     lifecycle.run(() =>
       guardNesting(given.key, (inside) =>
@@ -74,7 +74,7 @@ export async function submitOwned<Tx, E extends Execution, I>(
   return tracing === null ? run(submission) : inRequestSpan(tracing, operation, submission, run);
 }
 
-function admitted<Tx>(runtime: Runtime<Tx>, sent: Submission): Submission {
+function withStoredKey<Tx>(runtime: Runtime<Tx>, sent: Submission): Submission {
   checkSent(runtime.checkIdentity, sent);
   return { clientKey: sent.key.key, ...sent, key: runtime.storedKey(sent.key) };
 }
