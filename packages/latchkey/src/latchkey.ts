@@ -31,7 +31,7 @@ import {
   settle,
 } from "./execution/settle.ts";
 import { submit, submitOwned } from "./execution/submit.ts";
-import { clientKeyOf, storedKey } from "./key/hash-key.ts";
+import { clientKeyOfStored, storedKey } from "./key/hash-key.ts";
 import { checkOptions } from "./known-options.ts";
 import { requireNode } from "./node-version.ts";
 import type { HandlerContext, Result, Submission, Work } from "./operations/attempt.ts";
@@ -304,7 +304,7 @@ function assembleRuntime<Tx>(
   return {
     checkIdentity: identityCheck(options.allowCredentialIdentities ?? false),
     storedKey: storedKey(options.keySecret),
-    clientKeyOf: (kept) => (options.keySecret === undefined ? clientKeyOf(kept) : null),
+    clientKeyOfStored: (kept) => (options.keySecret === undefined ? clientKeyOfStored(kept) : null),
     store: breaker === null ? options.store : guardedStore(options.store, breaker),
     codec: options.codec ?? identityCodec,
     redact: options.redact ?? null,

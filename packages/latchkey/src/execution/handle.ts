@@ -54,6 +54,6 @@ function checkedRetention(wanted: Partial<Retention>, current: Retention): Reten
 }
 
 /** The key that the client sent. */
-export function clientKeyOf({ key, clientKey = key.key }: Submission): string | null {
+export function sentKeyOf({ key, clientKey = key.key }: Submission): string | null {
   return clientKey;
 }

@@ -4,7 +4,7 @@ import type { Result, Submission, Work } from "../operations/attempt.ts";
 import type { Operation } from "../operations/operation.ts";
 import { withLimit } from "../time/time-limit.ts";
 import { isStoreFailure } from "./guards/store-failure.ts";
-import { clientKeyOf, createHandle } from "./handle.ts";
+import { createHandle, sentKeyOf } from "./handle.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** Runs a leased submission; if the store fails before the work has started, runs the work without a record. */
@@ -40,7 +40,7 @@ async function runUnprotected<Tx>(
   const abort = new AbortController();
   const fence = { attempt: 1, token: random.token() };
   const place = { ...submission.key, id, fence };
-  const { attempt } = createHandle(place, abort.signal, operation.settings, clientKeyOf(submission));
+  const { attempt } = createHandle(place, abort.signal, operation.settings, sentKeyOf(submission));
   const ran = await withLimit(clock, operation.settings.attemptLimitMs, () => work({ attempt }));
   switch (ran.kind) {
     case "returned":

@@ -54,5 +54,5 @@ export interface Runtime<Tx> extends Emitter {
   /** Returns a client's key as it is stored. Records, and everything about them, use only the stored key. */
   readonly storedKey: (sent: RecordKey) => RecordKey;
   /** Returns the client's key for a stored one; null if it is not stored, or there was none. */
-  readonly clientKeyOf: (kept: RecordKey) => string | null;
+  readonly clientKeyOfStored: (kept: RecordKey) => string | null;
 }

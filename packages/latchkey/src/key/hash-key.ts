@@ -123,6 +123,6 @@ export function storedKey(secret: string | Uint8Array | undefined): (sent: Recor
 export const noKey = "\u00a0";
 
 /** The client's key, if it is stored as it was sent. */
-export function clientKeyOf({ key }: RecordKey): string | null {
+export function clientKeyOfStored({ key }: RecordKey): string | null {
   return key.startsWith(noKey) ? null : key;
 }

@@ -11,7 +11,7 @@ import { withLimit } from "../../time/time-limit.ts";
 import { checkSubmission, countingNewKey, limited, report, resultFromRecord } from "../admission.ts";
 import { noteAttempt, noteEnd, type Submitted, withSpan } from "../attempt-span.ts";
 import { settleWithEarly } from "../early-settlement.ts";
-import { clientKeyOf, createHandle } from "../handle.ts";
+import { sentKeyOf, createHandle } from "../handle.ts";
 import { answerOfCopy } from "../replay-lookup.ts";
 import type { Runtime } from "../runtime.ts";
 import { waiting } from "../shared-wait.ts";
@@ -128,7 +128,7 @@ function workersJob<Tx>(
   token: string,
   span: TraceSpan | null,
 ): LeaseJob<Tx> {
-  const clientKey = runtime.clientKeyOf({ tenant, scope, key });
+  const clientKey = runtime.clientKeyOfStored({ tenant, scope, key });
   return {
     runtime,
     operation,
@@ -152,7 +152,7 @@ async function perform<Tx>(job: LeaseJob<Tx>, admitted: Admitted): Promise<Resul
     ownedUntilMs,
     onLost: () => runtime.emit({ ...about, type: "lease_lost" }),
   });
-  const handle = createHandle(record, held.signal, operation.settings, clientKeyOf(submission));
+  const handle = createHandle(record, held.signal, operation.settings, sentKeyOf(submission));
   if (submission.span !== undefined) noteAttempt(submission.span, record);
   const run = job.leasedWork.begin(held, handle, submission.span);
   try {

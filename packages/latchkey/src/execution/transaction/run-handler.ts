@@ -8,7 +8,7 @@ import type { NewLife } from "../../stores/life.ts";
 import type { OpenTransaction, TransactionWork } from "../../stores/transactions.ts";
 import { withLimit } from "../../time/time-limit.ts";
 import { noteAttempt } from "../attempt-span.ts";
-import { type AttemptHandle, clientKeyOf, createHandle } from "../handle.ts";
+import { type AttemptHandle, sentKeyOf, createHandle } from "../handle.ts";
 import { codecContext } from "../stored-values.ts";
 import type { Admitted } from "./admit.ts";
 import { EffectList, noEffects } from "./enqueue.ts";
@@ -39,7 +39,7 @@ export async function runHandler<Tx>(
   if (span !== undefined) noteAttempt(span, life);
   const effects = new EffectList(runtime, { recordId: life.id, step: "", now, span });
   const enqueue: Enqueue = (effect, input, options) => effects.enqueue(effect, input, options);
-  const handle = createHandle(life, abort.signal, operation.settings, clientKeyOf(job.submission), enqueue);
+  const handle = createHandle(life, abort.signal, operation.settings, sentKeyOf(job.submission), enqueue);
   job.started();
   const ran = await withLimit(runtime.ports.clock, operation.settings.transactionLimitMs, () =>
     admission.ensureDecided === undefined
