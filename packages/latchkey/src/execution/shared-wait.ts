@@ -11,7 +11,7 @@ import { admissionRequest, resultOf } from "./admission.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** One try. It calls `started` when it is about to run the work, and does not read the record after that. */
-export type Submit = (started: () => void) => Promise<Result>;
+export type SubmitOnce = (started: () => void) => Promise<Result>;
 
 type InProgress = Extract<Result, { readonly kind: "in_progress" }>;
 
@@ -28,14 +28,14 @@ const lookPauses = { firstMs: 30, maxMs: 375 };
 const waitsOf = new WeakMap<object, Map<string, SharedWait>>();
 
 /**
- * Repeats `submit` while the key is running and the operation's wait has time left. Holds no resources between two tries.
+ * Repeats `submitOnce` while the key is running and the operation's wait has time left. Holds no resources between two tries.
  */
 export async function waiting<Tx>(
   runtime: Runtime<Tx>,
   operation: Operation,
   submission: Submission,
   waitMs: number,
-  submit: Submit,
+  submitOnce: SubmitOnce,
 ): Promise<Result> {
   const deadline = runtime.ports.clock.monotonicMs() + waitMs;
   const wait = joined(runtime, operation, submission);
@@ -45,8 +45,8 @@ export async function waiting<Tx>(
       if (turn.kind === "decided") return await turn.result;
       const result =
         turn.kind === "look"
-          ? await wait.look(submit)
-          : ((await wait.finalResult()) ?? (await submit(() => {})));
+          ? await wait.look(submitOnce)
+          : ((await wait.finalResult()) ?? (await submitOnce(() => {})));
       if (turn.kind === "late" || result.kind !== "in_progress") return result;
       turn = await wait.next(deadline);
     }
@@ -120,7 +120,7 @@ class SharedWait {
     return { kind: "look" };
   }
 
-  /** Each submission gets its turn in its own context: its `submit` may run its caller's handler. */
+  /** Each submission gets its turn in its own context: its `submitOnce` may run its caller's handler. */
   async next(deadline: number): Promise<Turn> {
     const { clock } = this.#ports;
     const { promise, resolve } = Promise.withResolvers<Turn>();
@@ -137,7 +137,7 @@ class SharedWait {
   }
 
   /** For the submission whose turn it is. */
-  async look(submit: Submit): Promise<Result> {
+  async look(submitOnce: SubmitOnce): Promise<Result> {
     let looks = true;
     const over = () => {
       if (!looks) return;
@@ -146,7 +146,7 @@ class SharedWait {
       this.#lookLater();
     };
     try {
-      const result = await submit(over);
+      const result = await submitOnce(over);
       if (result.kind === "in_progress") this.#last = result;
       else void this.#decideAll();
       return result;

@@ -13,7 +13,7 @@ import type { Operation } from "../operations/operation.ts";
 import { type OwnedOperation, ownsItsWork } from "../operations/owned-operation.ts";
 import type { Message } from "./broker.ts";
 import { type InboxOptions, resolveInboxOptions } from "./inbox-options.ts";
-import { type Inbox, MessageInbox, type Submit } from "./message-inbox.ts";
+import { type Inbox, MessageInbox, type SubmitMessage } from "./message-inbox.ts";
 import { checkRemembered } from "./remembered.ts";
 import { Tallies } from "./tallies.ts";
 
@@ -98,7 +98,7 @@ function submitter<Tx, E extends DirectExecution, I>(
   latchkey: Latchkey<Tx>,
   operation: Operation<E> | OwnedOperation<E, I>,
   handler: MessageHandler<Tx, E, I> | undefined,
-): Submit<Tx, I> {
+): SubmitMessage<Tx, I> {
   const { runtime } = latchkey;
   if (runtime.operations.get(operation.name) !== operation) {
     throw new TypeError(`Operation ${operation.name} was defined on another latchkey`);

@@ -29,7 +29,7 @@ export interface Inbox {
 }
 
 /** @param batches whose transactions the message shares; null if it has its own */
-export type Submit<Tx, I> = (
+export type SubmitMessage<Tx, I> = (
   message: Message,
   read: Extract<ReadMessage<I>, { kind: "readable" }>,
   batches: TransactionBatches<Tx> | null,
@@ -64,7 +64,7 @@ export class MessageInbox<Tx, I> implements Inbox {
   readonly #runtime: Runtime<Tx>;
   readonly #operation: Operation;
   readonly #settings: InboxSettings<I>;
-  readonly #submit: Submit<Tx, I>;
+  readonly #submit: SubmitMessage<Tx, I>;
   readonly #tallies: Tallies<Tx>;
   readonly #batches: TransactionBatches<Tx> | null;
   readonly #counts = new VerdictCounts();
@@ -78,7 +78,7 @@ export class MessageInbox<Tx, I> implements Inbox {
     runtime: Runtime<Tx>,
     operation: Operation,
     settings: InboxSettings<I>,
-    submit: Submit<Tx, I>,
+    submit: SubmitMessage<Tx, I>,
     tallies: Tallies<Tx>,
     batches: TransactionBatches<Tx> | null,
   ) {

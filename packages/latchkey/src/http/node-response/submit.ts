@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Execution } from "../../engine/classify.ts";
 import type { HandlerContext } from "../../operations/attempt.ts";
 import type { Reply } from "../protocol/capture.ts";
-import { beforeHandler, CannotRunAgain, type Submit } from "../protocol/exchange.ts";
+import { beforeHandler, CannotRunAgain, type SubmitRequest } from "../protocol/exchange.ts";
 import type { Incoming } from "../protocol/incoming.ts";
 import type { Answered, Outcome } from "../protocol/outcome.ts";
 import { type BufferedResponse, type BufferOptions, bufferResponse } from "./buffered-response.ts";
@@ -23,7 +23,7 @@ export interface BufferTarget<Res> extends BufferOptions {
  * @throws {TypeError} when the response is buffered for another operation, or cannot be buffered
  */
 export async function submitBuffered<R, Tx, E extends Execution, Res extends ServerResponse>(
-  submit: Submit<R, Tx, E>,
+  submit: SubmitRequest<R, Tx, E>,
   request: R,
   incoming: Incoming,
   target: BufferTarget<Res>,

@@ -54,7 +54,7 @@ export type HttpWork<Tx, E extends Execution> = (
  * @throws {LatchkeyError} `tenant-missing`, `body-consumed` and what `Latchkey.execute` throws except for an unavailable
  * store, and whatever the handler throws. The framework's own error handling then answers.
  */
-export type Submit<R, Tx, E extends Execution> = (
+export type SubmitRequest<R, Tx, E extends Execution> = (
   request: R,
   incoming: Incoming,
   work: HttpWork<Tx, E>,
@@ -62,9 +62,9 @@ export type Submit<R, Tx, E extends Execution> = (
 
 export interface Exchange<R, Tx> {
   /** One protected route. */
-  route<E extends Execution>(operation: Operation<E>, overrides?: RouteOptions<R>): Submit<R, Tx, E>;
+  route<E extends Execution>(operation: Operation<E>, overrides?: RouteOptions<R>): SubmitRequest<R, Tx, E>;
   /** A mount over many routes: requests pass unless their method is one of `methods`. */
-  mount<E extends Execution>(operation: Operation<E>, overrides?: RouteOptions<R>): Submit<R, Tx, E>;
+  mount<E extends Execution>(operation: Operation<E>, overrides?: RouteOptions<R>): SubmitRequest<R, Tx, E>;
 }
 
 /**
@@ -83,13 +83,13 @@ export function createExchange<R, Tx>(latchkey: Latchkey<Tx>, options: HttpOptio
   return {
     route(operation, overrides) {
       const { route, identity } = resolve(operation, overrides);
-      return (request, incoming, work) => submit(route, identity, request, incoming, work);
+      return (request, incoming, work) => receiveAndProceed(route, identity, request, incoming, work);
     },
     mount(operation, overrides) {
       const { route, identity } = resolve(operation, overrides);
       return async (request, incoming, work) =>
         route.rules.methods.has(incoming.method)
-          ? submit(route, identity, request, incoming, work)
+          ? receiveAndProceed(route, identity, request, incoming, work)
           : uncovered(route, incoming);
     },
   };
@@ -105,7 +105,7 @@ function uncovered<Tx, E extends Execution>(route: Route<Tx, E>, incoming: Incom
   };
 }
 
-async function submit<R, Tx, E extends Execution>(
+async function receiveAndProceed<R, Tx, E extends Execution>(
   route: Route<Tx, E>,
   identity: Identity<R>,
   request: R,
