@@ -1,5 +1,4 @@
 import { LatchkeyClientError } from "./errors.ts";
-import { createFlights } from "./flights.ts";
 import { type Admission, admit, finished, type IntentRecord, isTooOld } from "./intent.ts";
 import type { Judgement } from "./judge.ts";
 import { keyIn } from "./key.ts";
@@ -7,6 +6,7 @@ import { withLock } from "./lock.ts";
 import { type ClientOptions, resolveOptions, type Settings } from "./options.ts";
 import { asFirstSent, type PreparedRequest, prepareRequest, recordOf } from "./request.ts";
 import { sendUntilFinal } from "./send.ts";
+import { createSharedCalls } from "./shared-calls.ts";
 
 export interface IntentInit extends RequestInit {
   /**
@@ -57,7 +57,7 @@ export interface Client {
 export function createClient(options: ClientOptions = {}): Client {
   const settings = resolveOptions(options);
   const { storage, ports } = settings;
-  const join = createFlights();
+  const join = createSharedCalls();
   let isPurged = false;
 
   async function sendUnnamed(request: PreparedRequest): Promise<Response> {

@@ -1,6 +1,6 @@
 /**
- * One flight for an intent across tabs on platforms without Web Locks: by a lease in the record. The tab that holds it renews
- * it; a tab that died loses it.
+ * One request at a time for an intent across tabs on platforms without Web Locks: by a lease in the record. The tab that
+ * holds it renews it; a tab that died loses it.
  */
 import type { Settings } from "./options.ts";
 import type { Clock } from "./ports.ts";
@@ -17,7 +17,7 @@ const leaseMs = 10_000;
 export async function withLease(
   settings: Settings,
   about: LockRequest,
-  flight: () => Promise<Response>,
+  send: () => Promise<Response>,
   pause: (clock: Clock, delayMs: number, signal: AbortSignal) => Promise<void>,
 ): Promise<Response> {
   const { clock, random } = settings.ports;
@@ -25,7 +25,7 @@ export async function withLease(
   const deadline = clock.monotonicMs() + settings.limitMs;
   // If the storage has failed meanwhile, the key is still stored.
   while (!(await takeLease(settings, about, owner).catch(() => true))) {
-    if (clock.monotonicMs() >= deadline) return flight();
+    if (clock.monotonicMs() >= deadline) return send();
     await pause(clock, 100 + 100 * random.fraction(), about.signal);
   }
   let isOver = false;
@@ -38,7 +38,7 @@ export async function withLease(
   };
   renewLater();
   try {
-    return await flight();
+    return await send();
   } finally {
     isOver = true;
     cancel();

@@ -77,20 +77,20 @@ export function countingNewKey<Tx>(
   run: (countNewKey: CountNewKey) => Promise<Result>,
 ): Promise<Result> {
   let counted: Promise<Result | null> | null = null;
-  const inTime: CountNewKey = () => {
+  const countOnce: CountNewKey = () => {
     counted ??= limited(runtime, operation, submission, "newKeys");
     return counted;
   };
   return runtime.activeKeys === null
-    ? run(inTime)
-    : withinCap(runtime.activeKeys, submission.key.tenant, inTime, run);
+    ? run(countOnce)
+    : withinCap(runtime.activeKeys, submission.key.tenant, countOnce, run);
 }
 
 /** Releases the key's place under the cap if it has no record. If an error leaves that open, the next count corrects it. */
 async function withinCap(
   cap: ActiveKeyCap,
   tenant: string,
-  inTime: CountNewKey,
+  countOnce: CountNewKey,
   run: (countNewKey: CountNewKey) => Promise<Result>,
 ): Promise<Result> {
   let taken = false;
@@ -100,7 +100,7 @@ async function withinCap(
       const retryAfterMs = taken ? null : cap.take(tenant);
       if (retryAfterMs !== null) return { kind: "too_many_keys", because: "activeKeys", retryAfterMs };
       taken = true;
-      return inTime();
+      return countOnce();
     });
     kept = result.kind === "executed" ? result.stored : keeps.has(result.kind);
     return result;

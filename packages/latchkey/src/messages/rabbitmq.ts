@@ -93,7 +93,7 @@ export function rabbitmqConsumer<Tx, E extends DirectExecution, I>(
   if (typeof queue !== "string" || queue === "") throw new TypeError("queue must be a name");
   const inbox = createInbox(latchkey, operation, inboxOptions, handler as MessageHandler<Tx, E, I>);
   const pauses = new Pauses(latchkey.runtime);
-  const under = new Set<Promise<Verdict>>();
+  const running = new Set<Promise<Verdict>>();
   const report = (error: unknown) => reportConsumer(latchkey.runtime, queue, error);
   const subscription = connection.createConsumer(
     {
@@ -104,11 +104,11 @@ export function rabbitmqConsumer<Tx, E extends DirectExecution, I>(
       concurrency: prefetch,
     } as never,
     (delivery) => {
-      const running = consumeDelivery(inbox, pauses, queue, delivery, report);
-      under.add(running);
-      return running
+      const consuming = consumeDelivery(inbox, pauses, queue, delivery, report);
+      running.add(consuming);
+      return consuming
         .then((verdict) => statusOf(verdict, deadLetterExchange))
-        .finally(() => under.delete(running));
+        .finally(() => running.delete(consuming));
     },
   );
   subscription.on("error", report);
@@ -122,7 +122,7 @@ export function rabbitmqConsumer<Tx, E extends DirectExecution, I>(
       pauses.close();
       // Without a connection the client returns at once; the running messages are awaited all the same.
       await subscription.close().catch(report);
-      await Promise.all(under);
+      await Promise.all(running);
       connection.off("error", lost);
     },
   });

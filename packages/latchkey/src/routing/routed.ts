@@ -213,10 +213,10 @@ async function claimPending<Tx>(
 function hintsOfFirst<Tx>(members: Members<Tx>): HintSupport {
   return {
     send: (hint) => members.first().store.hints?.send(hint),
-    async listen(hear) {
+    async listen(onHint) {
       const { hints } = members.first().store;
       if (hints === null) throw new StoreError("not_sent", { message: "The first store has no hints" });
-      return hints.listen(hear);
+      return hints.listen(onHint);
     },
   };
 }

@@ -56,9 +56,9 @@ export function effectDispatcher<Tx>(
       service.start();
     },
     async stop() {
-      const stopHearing = unsubscribe;
+      const stopListening = unsubscribe;
       unsubscribe = null;
-      await Promise.all([stopHearing?.(), service.stop()]);
+      await Promise.all([stopListening?.(), service.stop()]);
     },
   };
 }

@@ -89,7 +89,7 @@ interface Loop {
   woken: boolean;
 }
 
-interface Pulse {
+interface RoundHealth {
   lastRoundMs: number | null;
   lastRoundAt: number | null;
   lastError: unknown;
@@ -101,7 +101,7 @@ export function createService<Tx, Report>(
 ): Service<Report> {
   const { name, intervalMs } = definition;
   const { clock } = runtime.ports;
-  const pulse: Pulse = { lastRoundMs: null, lastRoundAt: null, lastError: null };
+  const roundHealth: RoundHealth = { lastRoundMs: null, lastRoundAt: null, lastError: null };
   let running: Loop | null = null;
   let done: Promise<unknown> = Promise.resolve();
   return {
@@ -110,9 +110,9 @@ export function createService<Tx, Report>(
     start() {
       if (running !== null) return;
       running = { stop: new AbortController(), idle: new AbortController(), woken: false };
-      beat(runtime, pulse, null);
+      noteRound(runtime, roundHealth, null);
       // A stopped loop may still be in its last batch.
-      done = Promise.all([done, loop(runtime, definition, running, pulse)]);
+      done = Promise.all([done, loop(runtime, definition, running, roundHealth)]);
     },
     async stop() {
       running?.stop.abort();
@@ -127,32 +127,32 @@ export function createService<Tx, Report>(
       running.idle.abort("woken");
     },
     health() {
-      const quietMs = pulse.lastRoundMs === null ? 0 : clock.monotonicMs() - pulse.lastRoundMs;
+      const quietMs = roundHealth.lastRoundMs === null ? 0 : clock.monotonicMs() - roundHealth.lastRoundMs;
       const alive = running === null || quietMs <= roundLimitMs + 2 * (1 + jitterShare) * intervalMs;
-      const { lastRoundAt, lastError } = pulse;
+      const { lastRoundAt, lastError } = roundHealth;
       return { name, running: running !== null, lastRoundAt, lastError, alive };
     },
   };
 }
 
-function beat<Tx>({ ports: { clock } }: Runtime<Tx>, pulse: Pulse, error: unknown): void {
-  pulse.lastRoundMs = clock.monotonicMs();
-  pulse.lastRoundAt = clock.wallMs();
-  pulse.lastError = error;
+function noteRound<Tx>({ ports: { clock } }: Runtime<Tx>, roundHealth: RoundHealth, error: unknown): void {
+  roundHealth.lastRoundMs = clock.monotonicMs();
+  roundHealth.lastRoundAt = clock.wallMs();
+  roundHealth.lastError = error;
 }
 
 async function loop<Tx, Report>(
   runtime: Runtime<Tx>,
   definition: ServiceDefinition<Report>,
   running: Loop,
-  pulse: Pulse,
+  roundHealth: RoundHealth,
 ): Promise<void> {
   const { clock, random } = runtime.ports;
   const { signal } = running.stop;
   while (!signal.aborted) {
     running.woken = false;
     running.idle = new AbortController();
-    const next = await round(runtime, definition, pulse);
+    const next = await round(runtime, definition, roundHealth);
     if (next === "at_once" || signal.aborted) continue;
     const pauseMs = definition.intervalMs * (1 + jitterShare * (2 * random.fraction() - 1));
     // After an error hints are ignored: they could cause a busy loop.
@@ -165,18 +165,18 @@ async function loop<Tx, Report>(
 async function round<Tx, Report>(
   runtime: Runtime<Tx>,
   { name, round: once, runOnce, hasMore }: ServiceDefinition<Report>,
-  pulse: Pulse,
+  roundHealth: RoundHealth,
 ): Promise<"at_once" | "pause" | "failed"> {
   const over = new AbortController();
   const work = () => (once ?? runOnce)(over.signal);
   const ran = await withLimit(runtime.ports.clock, roundLimitMs, work, undefined, "background");
   if (ran.kind === "returned") {
-    beat(runtime, pulse, null);
+    noteRound(runtime, roundHealth, null);
     return hasMore(ran.value) ? "at_once" : "pause";
   }
   const error = ran.kind === "threw" ? ran.error : new Error(`A round took longer than ${roundLimitMs} ms`);
   over.abort(error);
-  beat(runtime, pulse, error);
+  noteRound(runtime, roundHealth, error);
   runtime.emit({ type: "service_error", service: name, error });
   return "failed";
 }

@@ -24,11 +24,11 @@ interface NodeState {
   writable: boolean;
 }
 
-export type Held = ServerResponse & NodeState & Record<PropertyKey, unknown>;
+export type Buffered = ServerResponse & NodeState & Record<PropertyKey, unknown>;
 
 /** The state of a buffered response. */
 export interface Interception {
-  readonly res: Held;
+  readonly res: Buffered;
   current: BufferedAnswer;
   /** Node's values, and the values shown instead. If a property differs from the shown value, Node has written it. */
   readonly real: NodeState;

@@ -17,7 +17,7 @@ import type { BufferedAnswer } from "./buffered-answer.ts";
 import {
   bufferedMethods,
   descriptors,
-  type Held,
+  type Buffered,
   type Interception,
   interceptionOf,
   noteWritten,
@@ -134,7 +134,7 @@ export function interceptResponse(
 ): InstalledInterception {
   requireFree(response);
   const { covered, defined } = readOwnMethods(response);
-  const res = response as Held;
+  const res = response as Buffered;
   const { _header, destroyed, finished, writable } = res;
   // A stand-in for a response in tests may have none.
   const req: IncomingMessage | undefined = res.req;
