@@ -187,13 +187,13 @@ export async function fail<Tx>(
     if (result === "dead") delivery.all.runtime.emit({ ...what, type: "effect_dead" });
     return result;
   }
-  const afterMs = retriedAfter(delivery, returned ? sends : unsentTries(state));
+  const afterMs = pauseBeforeRetryMs(delivery, returned ? sends : unsentTries(state));
   const { doubtful } = verdict;
   const result = await end(delivery, { event: "retry", errorCode, afterMs, doubtful, returned }, "retried");
   return result === "retried" ? retried(delivery, state, { errorCode, error, afterMs }) : result;
 }
 
-export function retriedAfter<Tx>({ all, effect }: Delivery<Tx>, tries: number): number {
+export function pauseBeforeRetryMs<Tx>({ all, effect }: Delivery<Tx>, tries: number): number {
   return retryAfterMs(effect.settings, tries, all.runtime.ports.random.fraction());
 }
 

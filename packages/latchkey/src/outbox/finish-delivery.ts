@@ -17,9 +17,9 @@ import {
   type FailedVerdict,
   fail,
   left,
+  pauseBeforeRetryMs,
   plainPart,
   retried,
-  retriedAfter,
   written,
 } from "./delivery.ts";
 import { type DeliveryState, unsentTries } from "./next-delivery.ts";
@@ -205,7 +205,7 @@ async function afterCommitInDoubt<Tx>(
   const { all, row, ownedUntilMs } = delivery;
   const { outbox } = all;
   const { id, fence } = row;
-  const afterMs = retriedAfter(delivery, unsentTries(state));
+  const afterMs = pauseBeforeRetryMs(delivery, unsentTries(state));
   const errorCode = "commit-in-doubt";
   const retry = { event: "retry", errorCode, doubtful: true, returned: false, afterMs } as const;
   const held = await askUntil(all.runtime, ownedUntilMs, () => outbox.end([{ id, fence, ...retry }]));
