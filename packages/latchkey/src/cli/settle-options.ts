@@ -1,8 +1,8 @@
 /** The options of `latchkey settle`. */
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
+import { answerOfRun } from "../execution/answer-of-run.ts";
 import type { RecordName } from "../execution/find-record.ts";
-import { answerOfRun } from "../execution/run-answer.ts";
 import type { Answer } from "../operations/answer.ts";
 import { CommandError, UsageError } from "./command.ts";
 import { lifeNamedBy } from "./find-record.ts";

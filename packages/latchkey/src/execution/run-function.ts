@@ -7,7 +7,7 @@ import type { Answer } from "../operations/answer.ts";
 import type { HandlerContext, Result, Submission, Work } from "../operations/attempt.ts";
 import type { Operation } from "../operations/operation.ts";
 import { summaryOf } from "../operations/summary.ts";
-import { valueOfAnswer } from "./run-answer.ts";
+import { valueOfAnswer } from "./answer-of-run.ts";
 import { scopeOf } from "./scope.ts";
 
 export interface RunRequest {

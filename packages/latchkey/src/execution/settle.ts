@@ -10,6 +10,7 @@ import type { EarlySettlement } from "../stores/early.ts";
 import type { CallStep, Journal } from "../stores/journal.ts";
 import type { AuditNote, Settlement } from "../stores/settlement.ts";
 import type { Retention } from "../stores/store.ts";
+import { answerOfRun } from "./answer-of-run.ts";
 import {
   type CallsName,
   type ClientsName,
@@ -17,7 +18,6 @@ import {
   type LifeName,
   type LifesName,
 } from "./find-record.ts";
-import { answerOfRun } from "./run-answer.ts";
 import type { Runtime } from "./runtime.ts";
 import { settleEffect } from "./settle-effect.ts";
 import type {

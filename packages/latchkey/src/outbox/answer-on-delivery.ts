@@ -2,7 +2,7 @@
 
 import { guardOf, type LatchkeyRecord } from "../engine/record.ts";
 import type { RunAnswer } from "../engine/run-answer.ts";
-import { answerOfRun } from "../execution/run-answer.ts";
+import { answerOfRun } from "../execution/answer-of-run.ts";
 import type { Runtime } from "../execution/runtime.ts";
 import { kept } from "../execution/settle.ts";
 import { awaitedBy } from "../execution/steps/awaited-answer.ts";

@@ -22,7 +22,7 @@ import {
 import { inDeliverySpan, inLookUpSpan } from "./delivery-span.ts";
 import { finishDelivery, happened } from "./finish-delivery.ts";
 import { afterLookUp, afterSend, type DeliveryState, nextDelivery, unsentTries } from "./next-delivery.ts";
-import { oneAtATime } from "./one-suspect-at-a-time.ts";
+import { sendSuspect } from "./send-suspect.ts";
 
 /** Never rejects: a failure here costs this effect one try and does not affect the others. */
 export async function deliver<Tx>(delivery: Delivery<Tx>): Promise<DeliveryResult> {
@@ -58,7 +58,7 @@ async function deliverClaimed<Tx>(delivery: Delivery<Tx>): Promise<DeliveryResul
       const input = read instanceof Promise ? await read : read;
       if ("kind" in input) return conclude(delivery, before, input, false);
       return isSuspect(before)
-        ? oneAtATime(delivery, () => send(delivery, input.value))
+        ? sendSuspect(delivery, () => send(delivery, input.value))
         : send(delivery, input.value);
     }
     default:

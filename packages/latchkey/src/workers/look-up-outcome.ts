@@ -4,7 +4,7 @@ import { windowIsOver } from "../effects/dedupe-window.ts";
 import { lookUpSend } from "../effects/look-up.ts";
 import type { AnyEffect } from "../effects/run-effect.ts";
 import type { UnknownRecord } from "../engine/record.ts";
-import { failureAnswer } from "../execution/run-answer.ts";
+import { failureAnswer } from "../execution/answer-of-run.ts";
 import type { Runtime } from "../execution/runtime.ts";
 import { kept, reopened } from "../execution/settle.ts";
 import { plainJson, storedJson } from "../execution/steps/attempt-context.ts";

@@ -7,7 +7,7 @@ import type { Run } from "../../operations/owned-work.ts";
 import { inWorkerSpan, type Submitted } from "../attempt-span.ts";
 import { claimedLeasedWork, resumeLeasedWork, runLeasedWork } from "../lease/run-lease.ts";
 import { guardNesting } from "../nesting.ts";
-import { answerOfRun } from "../run-answer.ts";
+import { answerOfRun } from "../answer-of-run.ts";
 import type { Runtime } from "../runtime.ts";
 import { decodeJson, encodeJson } from "../stored-values.ts";
 import { runTransaction } from "../transaction/run-transaction.ts";

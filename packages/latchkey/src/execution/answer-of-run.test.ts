@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { answerOfRun, failureAnswer, valueOfAnswer } from "./run-answer.ts";
+import { answerOfRun, failureAnswer, valueOfAnswer } from "./answer-of-run.ts";
 
 describe("the answer of run", () => {
   test("is JSON, with its type", () => {

@@ -1,10 +1,8 @@
-/** Lets one effect at a time send of those that may kill their process. */
-
+/** Sends a crash suspect if no other one is being sent; otherwise gives it back. */
 import type { Delivery, DeliveryResult } from "./delivery.ts";
 import { end } from "./delivery.ts";
 
-/** Sends a suspect if the turn is free, otherwise gives it back. */
-export async function oneAtATime<Tx>(
+export async function sendSuspect<Tx>(
   delivery: Delivery<Tx>,
   send: () => Promise<DeliveryResult>,
 ): Promise<DeliveryResult> {
