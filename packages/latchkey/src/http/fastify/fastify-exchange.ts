@@ -13,7 +13,7 @@ import { sendHandlerReply } from "../node-response/node-messages.ts";
 import { giveAnswer } from "../node-response/response-interceptor.ts";
 import type { Reply } from "../protocol/capture.ts";
 import { beforeHandler } from "../protocol/exchange.ts";
-import { errorStatusMin } from "../protocol/middleware-answers.ts";
+import { errorStatusMin } from "../node-response/middleware-answers.ts";
 import type { Answered } from "../protocol/outcome.ts";
 import { adoptReply, ownReply, restoreHeaders } from "./fastify-reply.ts";
 import type { FastifyAnswer, FastifyHeaders, SendDone } from "./fastify-types.ts";

@@ -3,7 +3,6 @@
  * all others (status, headers before they are sent, `locals`, additions of middleware) are the response's own.
  */
 import type { ServerResponse } from "node:http";
-import type { MiddlewareAnswers } from "../protocol/middleware-answers.ts";
 import type { AnswerWatcher, BufferedAnswer } from "./buffered-answer.ts";
 import {
   beneath,
@@ -15,6 +14,7 @@ import {
   whileBuffered,
 } from "./buffered-prototype.ts";
 import { setHead } from "./head.ts";
+import type { MiddlewareAnswers } from "./middleware-answers.ts";
 
 /** Node's private properties of each response, which Node continues to write while it is buffered. */
 interface NodeState {

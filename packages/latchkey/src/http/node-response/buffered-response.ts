@@ -11,11 +11,11 @@ import { LatchkeyError } from "../../errors.ts";
 import { insideAttempt } from "../../execution/nesting.ts";
 import type { Reply } from "../protocol/capture.ts";
 import { beforeHandler } from "../protocol/exchange.ts";
-import { detachedFrom, MiddlewareAnswers, redirect } from "../protocol/middleware-answers.ts";
 import { BufferedAnswer } from "./buffered-answer.ts";
 import { answeringMethods } from "./buffered-methods.ts";
 import { interceptionKey, runOver } from "./buffered-prototype.ts";
 import { type Head, isSubstitute, readHead, restoreHead, restoreStatus } from "./head.ts";
+import { detachedFrom, MiddlewareAnswers, redirect } from "./middleware-answers.ts";
 import { interceptResponse, keepCovered } from "./response-interceptor.ts";
 
 export interface BufferedResponse<Res> {
@@ -66,13 +66,15 @@ export function bufferResponse<Res extends ServerResponse>(
   res: Res,
   options: BufferOptions,
 ): BufferedResponse<Res> {
-  const { limitBytes, replacesReqRes = false, middlewareMayAnswer = false, onLeave = nothing, before = readHead(res) } = options;
-  const { isHandlers = insideAttempt } = options;
+  const { limitBytes, onLeave = nothing, before = readHead(res), isHandlers = insideAttempt } = options;
+  const { replacesReqRes = false, middlewareMayAnswer = false } = options;
   const first = new BufferedAnswer(limitBytes);
   let current: BufferedAnswer | null = first;
   let hasRun = false;
   const helpers = new Helpers(res);
-  const middlewareAnswers = middlewareMayAnswer ? new MiddlewareAnswers(res, before, isHandlers, () => leave()) : null;
+  const middlewareAnswers = middlewareMayAnswer
+    ? new MiddlewareAnswers(res, before, isHandlers, () => leave())
+    : null;
   let interception = interceptResponse(res, first, middlewareAnswers);
   const uncoverSend = isSubstitute(res) ? coverSend(res) : nothing;
   let endRedirect = nothing;

@@ -12,12 +12,11 @@
 import { type IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Reply } from "../protocol/capture.ts";
-import type { MiddlewareAnswers } from "../protocol/middleware-answers.ts";
 import type { BufferedAnswer } from "./buffered-answer.ts";
 import {
+  type Buffered,
   bufferedMethods,
   descriptors,
-  type Buffered,
   type Interception,
   interceptionOf,
   noteWritten,
@@ -33,6 +32,7 @@ import {
   uncoverPrototype,
 } from "./buffered-prototype.ts";
 import { hasNodesMethods, looksUnmodified, methodNames, putUsedFirst } from "./method-table.ts";
+import type { MiddlewareAnswers } from "./middleware-answers.ts";
 
 export interface InstalledInterception {
   /** Makes this the current answer, and removes methods that an earlier run has put on the response. */

@@ -3,9 +3,9 @@
  * answer. The handler continues on a detached response, and its answer there is stored.
  */
 import { type IncomingMessage, ServerResponse } from "node:http";
-import { interceptionKey, prototypeBeneath } from "../node-response/buffered-prototype.ts";
-import { type Head, readHead, restoreHead } from "../node-response/head.ts";
-import { methodNames } from "../node-response/method-table.ts";
+import { interceptionKey, prototypeBeneath } from "./buffered-prototype.ts";
+import { type Head, readHead, restoreHead } from "./head.ts";
+import { methodNames } from "./method-table.ts";
 
 /** An answer below this status may be the handler's own, from a callback that has lost its async context. */
 export const errorStatusMin = 400;
