@@ -46,7 +46,7 @@ export const batchBugs: readonly Bug[] = [
         file: "execution/transaction/shared-transaction.ts",
         find: '    this.#states[place] = { kind: "undone", outcome };',
         replace:
-          '    this.#states[place] = { kind: "undone", outcome };\n    const { start } = this.#members[place].started;\n    const other = this.#records[0];\n    if (other !== undefined && start !== null) this.#records.push({ ...other, life: start.life, effects: [] });',
+          '    this.#states[place] = { kind: "undone", outcome };\n    const { admitted } = this.#members[place].roundState;\n    const other = this.#records[0];\n    if (other !== undefined && admitted !== null) this.#records.push({ ...other, life: admitted.life, effects: [] });',
       },
     ],
     tiers: ["P4"],

@@ -10,8 +10,8 @@ import { retryPauseMs } from "../time/retry-pause.ts";
 import { admissionRequest, resultOf } from "./admission.ts";
 import type { Runtime } from "./runtime.ts";
 
-/** One try. It calls `started` when it is about to run the work, and does not read the record after that. */
-export type SubmitOnce = (started: () => void) => Promise<Result>;
+/** One try. It calls `onHandlerStart` when it is about to run the work, and does not read the record after that. */
+export type SubmitOnce = (onHandlerStart: () => void) => Promise<Result>;
 
 type InProgress = Extract<Result, { readonly kind: "in_progress" }>;
 

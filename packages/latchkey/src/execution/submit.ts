@@ -10,8 +10,8 @@ import { guardNesting } from "./nesting.ts";
 import { orUnprotected } from "./run-unprotected.ts";
 import type { Runtime } from "./runtime.ts";
 import { executeOwned } from "./steps/execute-owned.ts";
+import type { SharedRounds } from "./transaction/job.ts";
 import { runTransaction } from "./transaction/run-transaction.ts";
-import type { Batches } from "./transaction/transaction-ends.ts";
 
 /**
  * Runs a handler for this submission, or returns why it did not. Throws as `latchkey.execute` does.
@@ -23,7 +23,7 @@ export async function submit<Tx, E extends Execution>(
   operation: Operation<E>,
   sent: Submission,
   work: Work<Tx, E>,
-  batches: Batches<Tx> | null = null,
+  batches: SharedRounds<Tx> | null = null,
 ): Promise<Result> {
   const submission = withStoredKey(runtime, sent);
   const { lifecycle, tracing } = runtime;
@@ -41,7 +41,7 @@ function execute<Tx, E extends Execution>(
   operation: Operation<E>,
   submission: Submitted,
   work: Work<Tx, E>,
-  batches: Batches<Tx> | null,
+  batches: SharedRounds<Tx> | null,
 ): Promise<Result> {
   if ("work" in operation) throw new TypeError(`Operation ${operation.name} owns its work: use serve`);
   if (operation.execution === "transaction") {
@@ -61,7 +61,7 @@ export async function submitOwned<Tx, E extends Execution, I>(
   operation: OwnedOperation<E, I>,
   sent: Submission,
   input: I,
-  batches: Batches<Tx> | null = null,
+  batches: SharedRounds<Tx> | null = null,
 ): Promise<Result> {
   const { guard, lifecycle, tracing } = runtime;
   const submission = withStoredKey(runtime, sent);

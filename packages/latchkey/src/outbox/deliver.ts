@@ -144,13 +144,13 @@ function errorOf(outcome: Exclude<Sent, { readonly kind: "returned" }>): unknown
   return outcome.kind === "refused" ? outcome.refusal : outcome.error;
 }
 
-interface Started<Tx> {
+interface StartedSend<Tx> {
   readonly delivery: Delivery<Tx>;
   readonly mayBegin: boolean;
 }
 
 /** Nothing is in doubt, so no window can be over. */
-function startedByClaim<Tx>(delivery: Delivery<Tx>): Started<Tx> {
+function startedByClaim<Tx>(delivery: Delivery<Tx>): StartedSend<Tx> {
   const { all, effect, ownedUntilMs } = delivery;
   const untilMs = sendsUntilMs(effect, ownedUntilMs - leaseMsOf(effect));
   const mayBegin = all.runtime.ports.clock.monotonicMs() < untilMs;
@@ -158,7 +158,7 @@ function startedByClaim<Tx>(delivery: Delivery<Tx>): Started<Tx> {
 }
 
 /** Records that a send begins. Null: the claim no longer holds, or the store did not answer. */
-async function start<Tx>(delivery: Delivery<Tx>): Promise<Started<Tx> | null> {
+async function start<Tx>(delivery: Delivery<Tx>): Promise<StartedSend<Tx> | null> {
   const { all, row, before, effect, ownedUntilMs } = delivery;
   const { clock } = all.runtime.ports;
   const leaseMs = leaseMsOf(effect);

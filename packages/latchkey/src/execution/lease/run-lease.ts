@@ -11,7 +11,7 @@ import { withLimit } from "../../time/time-limit.ts";
 import { checkSubmission, countingNewKey, limited, report, resultFromRecord } from "../admission.ts";
 import { noteAttempt, noteEnd, type Submitted, withSpan } from "../attempt-span.ts";
 import { settleWithEarly } from "../early-settlement.ts";
-import { sentKeyOf, createHandle } from "../handle.ts";
+import { createHandle, sentKeyOf } from "../handle.ts";
 import { answerOfCopy } from "../replay-lookup.ts";
 import type { Runtime } from "../runtime.ts";
 import { waiting } from "../shared-wait.ts";
@@ -46,7 +46,7 @@ export async function runLeasedWork<Tx>(
   const lookup = await limited(runtime, operation, submission, "lookups");
   const { waitMs } = operation.settings;
   let began = false;
-  const begin = (started: () => void = () => {}) =>
+  const begin = (onHandlerStart: () => void = () => {}) =>
     countingNewKey(runtime, operation, submission, (countNewKey) =>
       untilEnded(
         {
@@ -60,7 +60,7 @@ export async function runLeasedWork<Tx>(
         },
         () => {
           began = true;
-          started();
+          onHandlerStart();
         },
       ),
     );
@@ -73,11 +73,11 @@ export async function runLeasedWork<Tx>(
 }
 
 /** If a call in doubt turns out to have happened, the attempt continues at once. Each round uses one early settlement. */
-async function untilEnded<Tx>(first: LeaseJob<Tx>, started: () => void = () => {}): Promise<Result> {
+async function untilEnded<Tx>(first: LeaseJob<Tx>, onHandlerStart: () => void = () => {}): Promise<Result> {
   for (let job = first; ; job = { ...job, token: job.runtime.ports.random.token() }) {
     const admitted = await admit(job);
     if (!("record" in admitted)) return admitted;
-    started();
+    onHandlerStart();
     const result = await perform(job, admitted);
     if (result !== null) return result;
   }

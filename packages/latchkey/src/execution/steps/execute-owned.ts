@@ -4,14 +4,14 @@ import type { InProgressRecord, LatchkeyRecord } from "../../engine/record.ts";
 import type { Result, Work } from "../../operations/attempt.ts";
 import { leasedOperation, type OwnedOperation } from "../../operations/owned-operation.ts";
 import type { Run } from "../../operations/owned-work.ts";
+import { answerOfRun } from "../answer-of-run.ts";
 import { inWorkerSpan, type Submitted } from "../attempt-span.ts";
 import { claimedLeasedWork, resumeLeasedWork, runLeasedWork } from "../lease/run-lease.ts";
 import { guardNesting } from "../nesting.ts";
-import { answerOfRun } from "../answer-of-run.ts";
 import type { Runtime } from "../runtime.ts";
 import { decodeJson, encodeJson } from "../stored-values.ts";
+import type { SharedRounds } from "../transaction/job.ts";
 import { runTransaction } from "../transaction/run-transaction.ts";
-import type { Batches } from "../transaction/transaction-ends.ts";
 import { stepWork } from "./owned-attempt.ts";
 import { runDeferred } from "./run-deferred.ts";
 
@@ -21,7 +21,7 @@ export async function executeOwned<Tx, E extends Execution, I>(
   operation: OwnedOperation<E, I>,
   submission: Submitted,
   input: I,
-  batches: Batches<Tx> | null = null,
+  batches: SharedRounds<Tx> | null = null,
 ): Promise<Result> {
   const { name } = operation;
   if (runtime.operations.get(name) !== operation || !("work" in operation)) {

@@ -5,11 +5,10 @@ import type { NewLife } from "../../stores/life.ts";
 import type { Admission } from "../../stores/transactions.ts";
 import { traceOf } from "../attempt-span.ts";
 import { summarized } from "../summarize.ts";
-import type { Start } from "./record-lost-transaction.ts";
-import type { Job, Ran } from "./transaction-ends.ts";
+import type { AdmittedLife, Job, Ran } from "./job.ts";
 
 export type Admitted =
-  | { readonly kind: "runs"; readonly start: Start }
+  | { readonly kind: "runs"; readonly admittedLife: AdmittedLife }
   /** The value that the transaction ends with instead. */
   | { readonly kind: "ends"; readonly ran: Ran };
 
@@ -50,9 +49,9 @@ export async function admit<Tx>(
           ? begun
           : { ...begun, ...(await summarized(runtime, operation, submission, begun.id)) };
       if (verdict.kind === "take_over" && !isSame(job.stepless.guard, verdict.guard)) {
-        return ends({ kind: "retried", start: { life, replaces }, guard: verdict.guard });
+        return ends({ kind: "retried", admittedLife: { life, replaces }, guard: verdict.guard });
       }
-      return { kind: "runs", start: { life, replaces } };
+      return { kind: "runs", admittedLife: { life, replaces } };
     }
     default:
       return verdict satisfies never;

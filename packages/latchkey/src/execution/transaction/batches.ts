@@ -8,8 +8,9 @@ import { StoreError } from "../../errors.ts";
 import type { Operation } from "../../operations/operation.ts";
 import { admissionRequest } from "../admission.ts";
 import type { Runtime } from "../runtime.ts";
+import type { Job, Round, RoundState } from "./job.ts";
 import { type BatchMember, memberOf, SharedTransaction } from "./shared-transaction.ts";
-import { type Job, type Round, rerun, type Started, resultAfter } from "./transaction-ends.ts";
+import { rerun, resultAfter } from "./transaction-ends.ts";
 
 export class TransactionBatches<Tx> {
   readonly #runtime: Runtime<Tx>;
@@ -34,16 +35,16 @@ export class TransactionBatches<Tx> {
   async round(job: Job<Tx>): Promise<Round> {
     const { ports } = this.#runtime;
     const request = admissionRequest(job.operation, job.submission, ports.random.token());
-    const started: Started = { start: null, atMs: ports.clock.monotonicMs() };
+    const roundState: RoundState = { admitted: null, startedAtMs: ports.clock.monotonicMs() };
     this.requireOpen();
-    const { member, decided } = memberOf(job, request, started);
+    const { member, decided } = memberOf(job, request, roundState);
     this.#waiting.push(member);
     this.#begin();
     const outcome = await decided;
-    const round = outcome === null ? null : await resultAfter(job, outcome, started);
+    const round = outcome === null ? null : await resultAfter(job, outcome, roundState);
     if (round !== null) return round;
     this.requireOpen();
-    return outcome === null && started.start !== null ? rerun(job, "batch") : null;
+    return outcome === null && roundState.admitted !== null ? rerun(job, "batch") : null;
   }
 
   requireOpen(): void {

@@ -1,13 +1,6 @@
-import type { Guard } from "../../engine/record.ts";
-import type { NewLife } from "../../stores/life.ts";
 import { retryUntil } from "../../time/retry-until.ts";
 import type { Runtime } from "../runtime.ts";
-
-/** The life that a handler was started for. */
-export interface Start {
-  readonly life: NewLife;
-  readonly replaces: Guard | null;
-}
+import type { AdmittedLife } from "./job.ts";
 
 export type Lost =
   | { readonly kind: "unknown"; readonly recordId: string }
@@ -23,7 +16,7 @@ const patienceMs = 5_000;
  */
 export async function recordLostTransaction<Tx>(
   runtime: Runtime<Tx>,
-  { life, replaces }: Start,
+  { life, replaces }: AdmittedLife,
   errorCode: "transaction-changed" | "steps-changed",
 ): Promise<Lost> {
   const { ports, store } = runtime;

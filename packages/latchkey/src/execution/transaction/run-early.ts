@@ -10,8 +10,8 @@ import type {
   TransactionSupport,
 } from "../../stores/transactions.ts";
 import { type Admitted, admit, newLife, runningElsewhere } from "./admit.ts";
+import type { Job, Ran, RoundState } from "./job.ts";
 import { runHandler } from "./run-handler.ts";
-import type { Job, Ran, Started } from "./transaction-ends.ts";
 
 type RunEarly<Tx> = NonNullable<TransactionSupport<Tx>["runEarly"]>;
 
@@ -23,7 +23,7 @@ export async function runEarly<Tx>(
   begin: RunEarly<Tx>,
   transaction: TransactionRequest,
   request: AdmissionRequest,
-  started: Started,
+  roundState: RoundState,
 ): Promise<TransactionOutcome<Ran>> {
   const running = runningOf.get(job.runtime) ?? new Set<string>();
   runningOf.set(job.runtime, running);
@@ -33,7 +33,7 @@ export async function runEarly<Tx>(
   }
   running.add(key);
   try {
-    return await runAlone(job, begin, transaction, request, started);
+    return await runAlone(job, begin, transaction, request, roundState);
   } finally {
     running.delete(key);
   }
@@ -48,7 +48,7 @@ function runAlone<Tx>(
   begin: RunEarly<Tx>,
   transaction: TransactionRequest,
   request: AdmissionRequest,
-  started: Started,
+  roundState: RoundState,
 ): Promise<TransactionOutcome<Ran>> {
   // The store's time is not known yet. Only the order of ids depends on it.
   const about = job.runtime.ports.clock.wallMs();
@@ -58,7 +58,7 @@ function runAlone<Tx>(
     transaction,
     async (seen) => {
       admitted = await admit(job, seen, request, (retried) => (retried === null ? life : null));
-      if (admitted.kind === "runs") started.start = admitted.start;
+      if (admitted.kind === "runs") roundState.admitted = admitted.admittedLife;
       return admitted.kind === "runs";
     },
     (open) =>

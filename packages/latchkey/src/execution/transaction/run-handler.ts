@@ -8,11 +8,11 @@ import type { NewLife } from "../../stores/life.ts";
 import type { OpenTransaction, TransactionWork } from "../../stores/transactions.ts";
 import { withLimit } from "../../time/time-limit.ts";
 import { noteAttempt } from "../attempt-span.ts";
-import { type AttemptHandle, sentKeyOf, createHandle } from "../handle.ts";
+import { type AttemptHandle, createHandle, sentKeyOf } from "../handle.ts";
 import { codecContext } from "../stored-values.ts";
 import type { Admitted } from "./admit.ts";
 import { EffectList, noEffects } from "./enqueue.ts";
-import type { AnsweredRan, Job, Ran } from "./transaction-ends.ts";
+import type { AnsweredRan, Job, Ran } from "./job.ts";
 
 /** The handler's side of its transaction, admitted or not. */
 export type HandlerTransaction<Tx> = Pick<OpenTransaction<Tx>, "tx" | "used" | "flush" | "revoke">;
@@ -40,7 +40,7 @@ export async function runHandler<Tx>(
   const effects = new EffectList(runtime, { recordId: life.id, step: "", now, span });
   const enqueue: Enqueue = (effect, input, options) => effects.enqueue(effect, input, options);
   const handle = createHandle(life, abort.signal, operation.settings, sentKeyOf(job.submission), enqueue);
-  job.started();
+  job.onHandlerStart();
   const ran = await withLimit(runtime.ports.clock, operation.settings.transactionLimitMs, () =>
     admission.ensureDecided === undefined
       ? answered(job, open, handle)
@@ -64,7 +64,7 @@ export async function runHandler<Tx>(
     job,
     open,
     handle,
-    { ...admitted.start, kind: "answered", answer, enqueued: false, retention },
+    { ...admitted.admittedLife, kind: "answered", answer, enqueued: false, retention },
     effects,
   );
 }

@@ -15,17 +15,10 @@ import { answerOfSeen } from "../replay-lookup.ts";
 import type { Runtime } from "../runtime.ts";
 import { waiting } from "../shared-wait.ts";
 import { admit, newLife } from "./admit.ts";
+import type { Job, Ran, Round, RoundState, SharedRounds } from "./job.ts";
 import { runEarly } from "./run-early.ts";
 import { rollback, runHandler } from "./run-handler.ts";
-import {
-  type Batches,
-  type Job,
-  type Ran,
-  type Round,
-  type Started,
-  resultAfter,
-  afterChange,
-} from "./transaction-ends.ts";
+import { afterChange, resultAfter } from "./transaction-ends.ts";
 
 /** How often one submission starts over: each time, another transaction has made progress. */
 const roundsMax = 8;
@@ -35,14 +28,14 @@ export async function runTransaction<Tx>(
   operation: Operation,
   submission: Submitted,
   work: Work<Tx, "transaction">,
-  batches: Batches<Tx> | null = null,
+  batches: SharedRounds<Tx> | null = null,
 ): Promise<Result> {
   checkSubmission(submission);
   const support = runtime.store.transactions;
   if (support === null) throw new TypeError(`Store ${runtime.store.name} has no transactions`);
   const lookup = runtime.limits.lookups && (await limited(runtime, operation, submission, "lookups"));
   const { admission, waitMs } = operation.settings;
-  const begin = (started: () => void) =>
+  const begin = (onHandlerStart: () => void) =>
     countingNewKey(runtime, operation, submission, (countNewKey) => {
       const early = { next: admission === "optimistic" };
       const stepless = { guard: null };
@@ -54,7 +47,7 @@ export async function runTransaction<Tx>(
         work,
         countNewKey,
         stepless,
-        started,
+        onHandlerStart,
         early,
         batches,
       };
@@ -98,23 +91,23 @@ async function untilDecided<Tx>(job: Job<Tx>): Promise<Result> {
 async function runRound<Tx>(job: Job<Tx>): Promise<Round> {
   const { runtime, operation, submission } = job;
   const request = admissionRequest(operation, submission, runtime.ports.random.token());
-  const started: Started = { start: null, atMs: runtime.ports.clock.monotonicMs() };
+  const roundState: RoundState = { admitted: null, startedAtMs: runtime.ports.clock.monotonicMs() };
   let outcome: TransactionOutcome<Ran>;
   try {
-    outcome = await runOnce(job, request, started);
+    outcome = await runOnce(job, request, roundState);
   } catch (error) {
     // The bridge tried to roll back, but the handler had already ended the transaction.
     const changed = isLatchkeyError(error) && error.code === "transaction-changed";
-    if (started.start === null || !changed) throw error;
-    return afterChange(job, started.start);
+    if (roundState.admitted === null || !changed) throw error;
+    return afterChange(job, roundState.admitted);
   }
-  return resultAfter(job, outcome, started);
+  return resultAfter(job, outcome, roundState);
 }
 
 function runOnce<Tx>(
   job: Job<Tx>,
   request: AdmissionRequest,
-  started: Started,
+  roundState: RoundState,
 ): Promise<TransactionOutcome<Ran>> {
   const { key } = job.submission;
   const { isolation, transactionLimitMs: idleLimitMs, serverErrors } = job.operation.settings;
@@ -123,20 +116,20 @@ function runOnce<Tx>(
   const early = job.early.next && begin !== undefined;
   job.early.next = false;
   return early
-    ? runEarly(job, begin, transaction, request, started)
-    : job.support.run<Ran>(transaction, (open) => admitAndRun(job, open, request, started));
+    ? runEarly(job, begin, transaction, request, roundState)
+    : job.support.run<Ran>(transaction, (open) => admitAndRun(job, open, request, roundState));
 }
 
 async function admitAndRun<Tx>(
   job: Job<Tx>,
   open: OpenTransaction<Tx>,
   request: AdmissionRequest,
-  started: Started,
+  roundState: RoundState,
 ): Promise<TransactionWork<Ran>> {
   const admitted = await admit(job, open, request, (retried, now) =>
     newLife(job, retried, request.token, now),
   );
   if (admitted.kind === "ends") return rollback(admitted.ran);
-  started.start = admitted.start;
-  return runHandler(job, open, admitted.start.life, open.reading.now, { result: () => admitted });
+  roundState.admitted = admitted.admittedLife;
+  return runHandler(job, open, admitted.admittedLife.life, open.reading.now, { result: () => admitted });
 }

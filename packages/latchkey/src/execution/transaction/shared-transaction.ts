@@ -16,15 +16,15 @@ import type {
 } from "../../stores/transactions.ts";
 import type { Runtime } from "../runtime.ts";
 import { admit, newLife } from "./admit.ts";
+import type { Job, Ran, RoundState } from "./job.ts";
 import { runHandler } from "./run-handler.ts";
-import type { Job, Ran, Started } from "./transaction-ends.ts";
 
 type Outcome = TransactionOutcome<Ran>;
 
 export interface BatchMember<Tx> {
   readonly job: Job<Tx>;
   readonly request: AdmissionRequest;
-  readonly started: Started;
+  readonly roundState: RoundState;
   /** Runs its handler in its caller's asynchronous context, which carries spans and the user's own values. */
   readonly inContext: ReturnType<typeof AsyncLocalStorage.snapshot>;
   /** Null: it needs a separate transaction. */
@@ -32,10 +32,10 @@ export interface BatchMember<Tx> {
   readonly fail: (error: unknown) => void;
 }
 
-export function memberOf<Tx>(job: Job<Tx>, request: AdmissionRequest, started: Started) {
+export function memberOf<Tx>(job: Job<Tx>, request: AdmissionRequest, roundState: RoundState) {
   const { promise: decided, resolve: decide, reject: fail } = Promise.withResolvers<Outcome | null>();
   const inContext = AsyncLocalStorage.snapshot();
-  const member: BatchMember<Tx> = { job, request, started, inContext, decide, fail };
+  const member: BatchMember<Tx> = { job, request, roundState, inContext, decide, fail };
   return { member, decided };
 }
 
@@ -125,7 +125,7 @@ export class SharedTransaction<Tx> {
 
   /** Null: its handler does not run in this transaction. */
   async #admitted(place: number, member: BatchMember<Tx>, admission: Admission) {
-    const { job, request, started, inContext } = member;
+    const { job, request, roundState, inContext } = member;
     try {
       const admitted = await admit(job, admission, request, (retried, now) =>
         newLife(job, retried, request.token, now),
@@ -134,11 +134,13 @@ export class SharedTransaction<Tx> {
         this.#states[place] = { kind: "decided", ran: admitted.ran };
         return null;
       }
-      const { start } = admitted;
-      if (start.replaces !== null) return null;
-      started.start = start;
+      const { admittedLife } = admitted;
+      if (admittedLife.replaces !== null) return null;
+      roundState.admitted = admittedLife;
       return (part: TransactionPart<Tx>) =>
-        inContext(() => runHandler(job, part, start.life, admission.reading.now, { result: () => admitted }));
+        inContext(() =>
+          runHandler(job, part, admittedLife.life, admission.reading.now, { result: () => admitted }),
+        );
     } catch (error) {
       this.#states[place] = { kind: "refused", error };
       return null;

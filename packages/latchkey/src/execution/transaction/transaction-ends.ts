@@ -1,87 +1,25 @@
 /** How a transaction with a handler ended, and the result for its caller. */
-import type { Decision, GiveUpReason } from "../../engine/decide.ts";
-import type { Guard } from "../../engine/record.ts";
 import { LatchkeyError } from "../../errors.ts";
-import type { Answer } from "../../operations/answer.ts";
-import type { Result, Work } from "../../operations/attempt.ts";
-import type { Operation } from "../../operations/operation.ts";
+import type { Result } from "../../operations/attempt.ts";
 import { isSerializationFailure } from "../../sql/sql-state.ts";
-import type { Retention } from "../../stores/retention.ts";
-import type { TransactionOutcome, TransactionSupport } from "../../stores/transactions.ts";
+import type { TransactionOutcome } from "../../stores/transactions.ts";
 import type { LatchkeyEvent } from "../../telemetry/events.ts";
-import { type CountNewKey, giveUp, resultFromRecord, resultOf } from "../admission.ts";
-import { noteEnd, type Submitted } from "../attempt-span.ts";
-import type { Runtime } from "../runtime.ts";
-import { type Lost, recordLostTransaction, type Start } from "./record-lost-transaction.ts";
+import { giveUp, resultFromRecord, resultOf } from "../admission.ts";
+import { noteEnd } from "../attempt-span.ts";
+import type { AdmittedLife, AnsweredRan, Job, Ran, Round, RoundState } from "./job.ts";
+import { type Lost, recordLostTransaction } from "./record-lost-transaction.ts";
 
 /** How long to wait for a COMMIT in doubt to be decided before the caller is answered that it is in doubt. */
 const resolveLimitMs = 5_000;
 const doubtRetryAfterMs = 2_000;
 
-/** The value of the transaction's work, whatever happens to the transaction. */
-export type Ran =
-  | { readonly kind: "decided"; readonly decision: Decision; readonly now: number }
-  | { readonly kind: "dead_lease"; readonly guard: Guard; readonly because: GiveUpReason }
-  | { readonly kind: "limited"; readonly result: Result }
-  /** Only an ordinary admission can handle the record's state. */
-  | { readonly kind: "again" }
-  /** The record has had attempts: it is not known yet whether it has steps. */
-  | { readonly kind: "retried"; readonly start: Start; readonly guard: Guard }
-  | { readonly kind: "threw"; readonly error: unknown }
-  | (Start & {
-      readonly kind: "answered";
-      readonly answer: Answer;
-      /** Whether effects commit with it. */
-      readonly enqueued: boolean;
-      /** From its COMMIT on. */
-      readonly retention: Retention;
-    });
-
-export type AnsweredRan = Extract<Ran, { readonly kind: "answered" }>;
-
-export interface Job<Tx> {
-  readonly runtime: Runtime<Tx>;
-  readonly operation: Operation;
-  readonly submission: Submitted;
-  readonly support: TransactionSupport<Tx>;
-  readonly work: Work<Tx, "transaction">;
-  /** Counts the key as new, once for each submission, even if its transaction starts over. */
-  readonly countNewKey: CountNewKey;
-  /** The last retried record that was found to have no steps. */
-  readonly stepless: { guard: Guard | null };
-  /** Called when the handler is about to run. */
-  readonly started: () => void;
-  /** Whether the next round may start its handler before admission: the first round, if the operation allows it. */
-  readonly early: { next: boolean };
-  /** Shares the transaction of this round with other submissions; null: it has its own. */
-  readonly batches: Batches<Tx> | null;
-}
-
-/** Lets the first rounds of several submissions share transactions. */
-export interface Batches<Tx> {
-  /** Null: it continues in its own transactions. Throws the same errors as an own round. */
-  round(job: Job<Tx>): Promise<Round>;
-  /** @throws {StoreError} `not_sent` if none of them may run again. */
-  requireOpen(): void;
-}
-
-/** `null`: the state that was decided on has changed; start over. */
-export type Round = Result | null;
-
-/** Set when a handler's run is admitted, for outcomes that the transaction itself cannot return. */
-export interface Started {
-  start: Start | null;
-  /** On the process's monotonic clock. */
-  readonly atMs: number;
-}
-
 /** Turns a transaction's outcome into its caller's result, and reports it if the handler ran. */
 export async function resultAfter<Tx>(
   job: Job<Tx>,
   outcome: TransactionOutcome<Ran>,
-  started: Started,
+  roundState: RoundState,
 ): Promise<Round> {
-  const result = await roundAfter(job, outcome, started);
+  const result = await roundAfter(job, outcome, roundState);
   if (result?.kind === "executed" && outcome.value.kind === "answered") {
     const { runtime, operation, submission } = job;
     runtime.emit({
@@ -90,7 +28,7 @@ export async function resultAfter<Tx>(
       recordId: result.recordId,
       execution: "transaction",
       attempt: outcome.value.life.fence.attempt,
-      durationMs: runtime.ports.clock.monotonicMs() - started.atMs,
+      durationMs: runtime.ports.clock.monotonicMs() - roundState.startedAtMs,
     });
   }
   return result;
@@ -99,28 +37,28 @@ export async function resultAfter<Tx>(
 function roundAfter<Tx>(
   job: Job<Tx>,
   outcome: TransactionOutcome<Ran>,
-  { start, atMs }: Started,
+  { admitted, startedAtMs }: RoundState,
 ): Round | Promise<Round> {
   const { value } = outcome;
   switch (outcome.kind) {
     case "committed":
       return committed(job, expectAnswered(value), outcome.expiresAt);
     case "rolled_back":
-      return afterRollback(job, value, start);
+      return afterRollback(job, value, admitted);
     case "lost":
       return rerun(job, "lost");
     case "refused":
-      return afterRefusal(job, outcome, start);
+      return afterRefusal(job, outcome, admitted);
     case "in_doubt":
-      return afterCommitInDoubt(job, expectAnswered(value), atMs);
+      return afterCommitInDoubt(job, expectAnswered(value), startedAtMs);
     case "changed":
-      return afterChange(job, start ?? expectAnswered(value));
+      return afterChange(job, admitted ?? expectAnswered(value));
     default:
       return outcome satisfies never;
   }
 }
 
-async function afterRollback<Tx>(job: Job<Tx>, ran: Ran, start: Start | null): Promise<Round> {
+async function afterRollback<Tx>(job: Job<Tx>, ran: Ran, admitted: AdmittedLife | null): Promise<Round> {
   switch (ran.kind) {
     case "decided":
       return resultOf(job.runtime, ran.decision, ran.now);
@@ -138,7 +76,7 @@ async function afterRollback<Tx>(job: Job<Tx>, ran: Ran, start: Start | null): P
     case "threw":
       return isSerializationFailure(ran.error)
         ? rerun(job, "serialization")
-        : afterError(job, ran.error, start);
+        : afterError(job, ran.error, admitted);
     default:
       return ran satisfies never;
   }
@@ -147,15 +85,15 @@ async function afterRollback<Tx>(job: Job<Tx>, ran: Ran, start: Start | null): P
 async function afterRefusal<Tx>(
   job: Job<Tx>,
   { value, because, error }: Extract<TransactionOutcome<Ran>, { kind: "refused" }>,
-  start: Start | null,
+  admitted: AdmittedLife | null,
 ): Promise<Round> {
   if (because === "serialization") return rerun(job, "serialization");
-  if (because === "other") return afterError(job, error, start);
+  if (because === "other") return afterError(job, error, admitted);
   const answered = expectAnswered(value);
   // Nothing can be stored in an aborted transaction. A refusal is still true without its record; a success is not.
   const { status } = answered.answer;
   if (status < 400 || status >= 500) {
-    return afterError(job, new LatchkeyError("transaction-aborted", { cause: error }), start);
+    return afterError(job, new LatchkeyError("transaction-aborted", { cause: error }), admitted);
   }
   return (await resultFromRecord(job)) ?? released(job, answered);
 }
@@ -202,18 +140,19 @@ async function afterCommitInDoubt<Tx>(job: Job<Tx>, ran: AnsweredRan, startedAtM
 /** Steps date from when the operation ran under a lease: a transaction would repeat finished ones. */
 async function afterRetried<Tx>(
   { runtime, submission, stepless }: Job<Tx>,
-  { start, guard }: Extract<Ran, { readonly kind: "retried" }>,
+  { admittedLife, guard }: Extract<Ran, { readonly kind: "retried" }>,
 ): Promise<Round> {
   const journal = await runtime.store.journal.read(submission.key, guard.id);
   if (journal === null) return null;
-  if (journal.steps.length > 0) return roundOf(await recordLostTransaction(runtime, start, "steps-changed"));
+  if (journal.steps.length > 0)
+    return roundOf(await recordLostTransaction(runtime, admittedLife, "steps-changed"));
   stepless.guard = guard;
   return null;
 }
 
-export async function afterChange<Tx>(job: Job<Tx>, start: Start): Promise<Round> {
+export async function afterChange<Tx>(job: Job<Tx>, admitted: AdmittedLife): Promise<Round> {
   const { runtime, submission, operation } = job;
-  const lost = await recordLostTransaction(runtime, start, "transaction-changed");
+  const lost = await recordLostTransaction(runtime, admitted, "transaction-changed");
   runtime.emit({
     type: "transaction_changed",
     ...runtime.about(operation.name, submission.key),
@@ -240,11 +179,11 @@ function roundOf(lost: Lost): Round {
  *
  * @throws the handler's error when the record decides nothing.
  */
-async function afterError<Tx>(job: Job<Tx>, error: unknown, start: Start | null): Promise<Result> {
+async function afterError<Tx>(job: Job<Tx>, error: unknown, admitted: AdmittedLife | null): Promise<Result> {
   const { runtime, submission, operation } = job;
-  if (start !== null) {
+  if (admitted !== null) {
     const about = runtime.about(operation.name, submission.key);
-    runtime.emit({ ...about, type: "attempt_failed", recordId: start.life.id, error });
+    runtime.emit({ ...about, type: "attempt_failed", recordId: admitted.life.id, error });
   }
   const recorded = await resultFromRecord(job);
   if (recorded !== null) return recorded;

@@ -45,8 +45,8 @@ export function pgBridge<P extends PgPool>(connections: Connections): Transactio
         const { connection, rows } = await open(connections, request);
         const { repeatedStatements: repeated } = connections;
         const schemas = repeated === null ? null : namingSchemas(connection.state, rows[0]?.[0]);
-        const start: Start = { connection, repeated, schemas: () => schemas, early: null };
-        return await runWork<P, Awaited<ReturnType<typeof work>>["value"]>(start, (session) =>
+        const ready: ReadyConnection = { connection, repeated, schemas: () => schemas, early: null };
+        return await runWork<P, Awaited<ReturnType<typeof work>>["value"]>(ready, (session) =>
           work({ opened: rows, ...session }),
         );
       } finally {
@@ -114,7 +114,7 @@ async function open(connections: Connections, request: BridgeRequest): Promise<O
 }
 
 /** A connection that a handler can be started on. */
-interface Start {
+interface ReadyConnection {
   readonly connection: Connection;
   readonly repeated: RepeatedStatements | null;
   /** The schemas in which named statements look for their tables; null if no statement may have a name. */
@@ -124,7 +124,7 @@ interface Start {
 }
 
 async function runWork<P extends PgPool, T>(
-  { connection, repeated, schemas, early }: Start,
+  { connection, repeated, schemas, early }: ReadyConnection,
   work: (session: Omit<EarlySession<PgTx<P>>, "admitted">) => Promise<BridgeWork<T>>,
 ): Promise<BridgeOutcome<T>> {
   const { client } = connection;
@@ -164,7 +164,7 @@ async function runWork<P extends PgPool, T>(
 }
 
 async function inParts<P extends PgPool, T>(
-  { connection, repeated, schemas }: Start,
+  { connection, repeated, schemas }: ReadyConnection,
   work: (part: () => BridgePart<PgTx<P>>) => Promise<BridgeWork<T>>,
 ): Promise<BridgeOutcome<T>> {
   const watch = new TransactionWatch(connection.client.connection);
