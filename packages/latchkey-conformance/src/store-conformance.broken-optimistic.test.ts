@@ -4,10 +4,10 @@
 import { describe, expect, test } from "vitest";
 import { type BrokenSupport, casesOf, failuresOf, type Mistake } from "../../../test/support/broken-store.ts";
 import type { MemoryTransaction } from "../../latchkey/src/stores/memory/tables.ts";
-import type { Admission, EarlyTransaction } from "../../latchkey/src/stores/transactions.ts";
+import type { Admission, OptimisticTransaction } from "../../latchkey/src/stores/transactions.ts";
 
-type RunEarly = NonNullable<BrokenSupport["runEarly"]>;
-type Open = EarlyTransaction<MemoryTransaction>;
+type RunOptimistic = NonNullable<BrokenSupport["runEarly"]>;
+type Open = OptimisticTransaction<MemoryTransaction>;
 
 interface Change {
   /** What the store does in place of asking for admission. */
@@ -17,12 +17,12 @@ interface Change {
   readonly opensToCommit?: true;
 }
 
-function early({ admit, sees = (seen) => seen, open: change, opensToCommit }: Change): Mistake {
+function optimistic({ admit, sees = (seen) => seen, open: change, opensToCommit }: Change): Mistake {
   return {
     transactions({ support }) {
       const { runEarly: sound } = support;
       if (sound === undefined) throw new TypeError("the memory store has optimistic admission");
-      const runEarly: RunEarly = (request, asked, work) => {
+      const runEarly: RunOptimistic = (request, asked, work) => {
         let last: Admission | null = null;
         const ask = async () => last !== null && asked(last);
         return sound(
@@ -47,7 +47,7 @@ const writingAtOnce: Mistake = {
   transactions({ support, tables }) {
     const { runEarly: sound } = support;
     if (sound === undefined) throw new TypeError("the memory store has optimistic admission");
-    const runEarly: RunEarly = (request, admit, work) =>
+    const runEarly: RunOptimistic = (request, admit, work) =>
       sound(request, admit, (open) =>
         work({
           ...open,
@@ -68,7 +68,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
   ],
   "a refusal that is ignored": [
     "early transactions: statements of a run that is not admitted reject, even in parallel, and leave nothing",
-    early({
+    optimistic({
       admit: async (_, ask) => {
         await ask();
         return true;
@@ -77,15 +77,15 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
   ],
   "an error treated as admission": [
     "early transactions: an admission that throws admits nothing",
-    early({ admit: (_, ask) => ask().catch(() => true) }),
+    optimistic({ admit: (_, ask) => ask().catch(() => true) }),
   ],
   "a commit that opens a transaction that was never opened": [
     "early transactions: a transaction that was neither opened nor admitted cannot be committed",
-    early({ opensToCommit: true }),
+    optimistic({ opensToCommit: true }),
   ],
   "admission asked for each statement": [
     "early transactions: `admitted` opens the transaction without a statement, once",
-    early({
+    optimistic({
       open: (open, ask) => ({
         ...open,
         async admitted() {
@@ -97,11 +97,11 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
   ],
   "every transaction alone with its key": [
     "early transactions: a second transaction of the key learns that it is not alone",
-    early({ sees: (seen) => ({ ...seen, exclusive: true }) }),
+    optimistic({ sees: (seen) => ({ ...seen, exclusive: true }) }),
   ],
   "a revoke that does nothing": [
     "early transactions: a statement after `revoke` throws",
-    early({ open: (open) => ({ ...open, revoke() {} }) }),
+    optimistic({ open: (open) => ({ ...open, revoke() {} }) }),
   ],
 };
 

@@ -58,8 +58,8 @@ import { tenantDataCases } from "./store-conformance/tenant-data.ts";
 import { traceCases } from "./store-conformance/traces.ts";
 import { transactionCases } from "./store-conformance/transactions.ts";
 import { batchCases } from "./store-conformance/transactions-batch.ts";
-import { earlyTransactionCases } from "./store-conformance/transactions-early.ts";
 import { transactionGuardCases } from "./store-conformance/transactions-guard.ts";
+import { optimisticTransactionCases } from "./store-conformance/transactions-optimistic.ts";
 import { transactionResolveCases } from "./store-conformance/transactions-resolve.ts";
 
 export interface StoreConformanceOptions<Tx> {
@@ -92,7 +92,7 @@ const groups: readonly (readonly StoreCase[])[] = [
   bytesCases,
   raceCases,
   transactionCases,
-  earlyTransactionCases,
+  optimisticTransactionCases,
   batchCases,
   transactionGuardCases,
   transactionResolveCases,

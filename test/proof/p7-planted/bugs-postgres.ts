@@ -41,7 +41,7 @@ export const postgresBugs: readonly Bug[] = [
     recreates: null,
     changes: [
       {
-        file: "sql/pg/early-opening.ts",
+        file: "sql/pg/optimistic-opening.ts",
         find: "const statements = [begin(isolation), ...opening];",
         replace: "const statements = isolation === null ? [begin(isolation), ...opening] : [...opening];",
       },

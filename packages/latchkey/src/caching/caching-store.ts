@@ -94,7 +94,7 @@ function keepingTransactions<Tx>(
     return outcome;
   };
   const { runEarly } = transactions;
-  const early: Pick<TransactionSupport<Tx>, "runEarly"> = runEarly === undefined
+  const optimistic: Pick<TransactionSupport<Tx>, "runEarly"> = runEarly === undefined
     ? {}
     : {
         runEarly: (request, admit, work) =>
@@ -108,7 +108,7 @@ function keepingTransactions<Tx>(
       };
   return {
     ...transactions,
-    ...early,
+    ...optimistic,
     run: (request, work) =>
       keeping(request.key, (see) =>
         transactions.run(request, (open) => {

@@ -21,8 +21,8 @@ function transactionsOf<Tx>(store: Store<Tx>): TransactionSupport<Tx> {
   return store.transactions;
 }
 
-/** @param early whether all stores have optimistic admission */
-export function routedTransactions<Tx>(members: Members<Tx>, early: boolean): TransactionSupport<Tx> {
+/** @param optimistic whether all stores have optimistic admission */
+export function routedTransactions<Tx>(members: Members<Tx>, optimistic: boolean): TransactionSupport<Tx> {
   const of = (tenant: string) => transactionsOf(members.of(tenant).store);
   const runEarly: NonNullable<TransactionSupport<Tx>["runEarly"]> = async (request, admit, work) => {
     const { store, guard } = members.of(request.key.tenant);
@@ -31,7 +31,7 @@ export function routedTransactions<Tx>(members: Members<Tx>, early: boolean): Tr
     return guard(() => run(request, admit, work));
   };
   return {
-    ...(early ? { runEarly } : {}),
+    ...(optimistic ? { runEarly } : {}),
     async run(request, work) {
       const { store, guard } = members.of(request.key.tenant);
       return guard(() => transactionsOf(store).run(request, work));

@@ -59,7 +59,7 @@ function overDrizzle<D extends DrizzleDatabase, Tx>(
   facadeFor: (tx: Tx) => ClientFacade,
 ): TransactionBridge<DrizzleTx<D>> {
   const { transactEarly } = bridge;
-  const early: Pick<TransactionBridge<DrizzleTx<D>>, "transactEarly"> = transactEarly === undefined
+  const optimistic: Pick<TransactionBridge<DrizzleTx<D>>, "transactEarly"> = transactEarly === undefined
     ? {}
     : {
         transactEarly: (request, admit, work) =>
@@ -68,7 +68,7 @@ function overDrizzle<D extends DrizzleDatabase, Tx>(
           ),
       };
   return {
-    ...early,
+    ...optimistic,
     name: "drizzle",
     commitNotice: bridge.commitNotice,
     verify: () => bridge.verify?.(),

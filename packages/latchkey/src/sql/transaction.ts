@@ -53,7 +53,7 @@ export interface BridgeSession<Tx> {
 }
 
 /** A session whose transaction opens with the first statement through `tx`, in one pipeline with it. */
-export interface EarlySession<Tx> extends Omit<BridgeSession<Tx>, "opened"> {
+export interface OptimisticSession<Tx> extends Omit<BridgeSession<Tx>, "opened"> {
   /**
    * Opens the transaction, if no statement has opened it yet, and resolves to what `admit` has returned. Work that has sent a
    * statement ends after this has settled, or with `abandon`; it commits only after true.
@@ -138,7 +138,7 @@ export interface TransactionBridge<Tx> {
   transactEarly?<T>(
     request: BridgeRequest,
     admit: (opened: BridgeSession<Tx>["opened"]) => Promise<boolean>,
-    work: (session: EarlySession<Tx>) => Promise<BridgeWork<T>>,
+    work: (session: OptimisticSession<Tx>) => Promise<BridgeWork<T>>,
   ): Promise<BridgeOutcome<T>>;
 
   /**

@@ -48,7 +48,8 @@ export type Admission = Pick<OpenTransaction<never>, "reading" | "exclusive" | "
  * sent through `tx`, in one pipeline with it; that statement, and each later one, returns only when the run has been admitted,
  * and rejects with `not-admitted` if it was not.
  */
-export interface EarlyTransaction<Tx> extends Pick<OpenTransaction<Tx>, "tx" | "used" | "flush" | "revoke"> {
+export interface OptimisticTransaction<Tx>
+  extends Pick<OpenTransaction<Tx>, "tx" | "used" | "flush" | "revoke"> {
   /**
    * Whether the run was admitted. Opens the transaction if no statement has opened it yet. Work that has sent a statement ends
    * after this has settled, or with `abandon`; it commits only after true.
@@ -259,7 +260,7 @@ export interface TransactionSupport<Tx> {
   runEarly?<T>(
     request: TransactionRequest,
     admit: (seen: Admission) => Promise<boolean>,
-    work: (open: EarlyTransaction<Tx>) => Promise<TransactionWork<T>>,
+    work: (open: OptimisticTransaction<Tx>) => Promise<TransactionWork<T>>,
   ): Promise<TransactionOutcome<T>>;
 
   /**

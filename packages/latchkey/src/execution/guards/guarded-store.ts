@@ -10,12 +10,12 @@ import type { Store } from "../../stores/store.ts";
 import type { OpenPhase, OpenTransaction, TransactionSupport } from "../../stores/transactions.ts";
 import type { LatchkeyEvent } from "../../telemetry/events.ts";
 import {
+  afterCall,
   type CircuitSettings,
   type CircuitState,
   closed,
   enter,
   leave,
-  afterCall,
 } from "../../time/circuit-breaker.ts";
 import { overviewOf } from "../overview.ts";
 import { isStoreFailure } from "./store-failure.ts";
@@ -173,7 +173,7 @@ function guardedTransactions<Tx>(
   watch: Breaker["watch"],
 ): TransactionSupport<Tx> {
   return {
-    ...guardedEarlyTransactions(inner, watch),
+    ...guardedOptimistic(inner, watch),
     ...guardedBatches(inner, watch),
     deliver: (request, work) =>
       watch((answered) =>
@@ -218,7 +218,7 @@ function guardedBatches<Tx>(
 }
 
 /** A transaction that was never opened says nothing about the store, unless it failed to begin. */
-function guardedEarlyTransactions<Tx>(
+function guardedOptimistic<Tx>(
   { runEarly }: TransactionSupport<Tx>,
   watch: Breaker["watch"],
 ): Pick<TransactionSupport<Tx>, "runEarly"> {

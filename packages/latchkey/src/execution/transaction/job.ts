@@ -51,7 +51,7 @@ export interface Job<Tx> {
   /** Called when the handler is about to run. */
   readonly onHandlerStart: () => void;
   /** Whether the next round may start its handler before admission: the first round, if the operation allows it. */
-  readonly early: { next: boolean };
+  readonly optimistic: { next: boolean };
   /** Shares the transaction of this round with other submissions; null: it has its own. */
   readonly batches: SharedRounds<Tx> | null;
 }

@@ -44,7 +44,7 @@ export async function runHandler<Tx>(
   const ran = await withLimit(runtime.ports.clock, operation.settings.transactionLimitMs, () =>
     admission.ensureDecided === undefined
       ? answered(job, open, handle)
-      : answeredEarly(job, open, handle, admission, admission.ensureDecided),
+      : answeredOptimistic(job, open, handle, admission, admission.ensureDecided),
   );
   open.revoke();
   effects.close();
@@ -87,7 +87,7 @@ async function flushed<Tx>(
 }
 
 /** Under optimistic admission the transaction may open while the handler runs, or at its end. */
-async function answeredEarly<Tx>(
+async function answeredOptimistic<Tx>(
   job: Job<Tx>,
   open: HandlerTransaction<Tx>,
   handle: AttemptHandle,

@@ -16,8 +16,8 @@ import type { Runtime } from "../runtime.ts";
 import { waiting } from "../shared-wait.ts";
 import { admit, newLife } from "./admit.ts";
 import type { Job, Ran, Round, RoundState, SharedRounds } from "./job.ts";
-import { runEarly } from "./run-early.ts";
 import { rollback, runHandler } from "./run-handler.ts";
+import { runOptimistic } from "./run-optimistic.ts";
 import { afterChange, resultAfter } from "./transaction-ends.ts";
 
 /** How often one submission starts over: each time, another transaction has made progress. */
@@ -37,7 +37,7 @@ export async function runTransaction<Tx>(
   const { admission, waitMs } = operation.settings;
   const begin = (onHandlerStart: () => void) =>
     countingNewKey(runtime, operation, submission, (countNewKey) => {
-      const early = { next: admission === "optimistic" };
+      const optimistic = { next: admission === "optimistic" };
       const stepless = { guard: null };
       const job = {
         runtime,
@@ -48,7 +48,7 @@ export async function runTransaction<Tx>(
         countNewKey,
         stepless,
         onHandlerStart,
-        early,
+        optimistic,
         batches,
       };
       return untilDecided(job);
@@ -113,10 +113,10 @@ function runOnce<Tx>(
   const { isolation, transactionLimitMs: idleLimitMs, serverErrors } = job.operation.settings;
   const transaction = { key, isolation, idleLimitMs, savepoint: serverErrors === "store" };
   const { runEarly: begin } = job.support;
-  const early = job.early.next && begin !== undefined;
-  job.early.next = false;
-  return early
-    ? runEarly(job, begin, transaction, request, roundState)
+  const isOptimistic = job.optimistic.next && begin !== undefined;
+  job.optimistic.next = false;
+  return isOptimistic
+    ? runOptimistic(job, begin, transaction, request, roundState)
     : job.support.run<Ran>(transaction, (open) => admitAndRun(job, open, request, roundState));
 }
 

@@ -10,7 +10,7 @@ import type {
   BridgeRequest,
   BridgeSession,
   BridgeWork,
-  EarlySession,
+  OptimisticSession,
   SqlStatement,
   TransactionBridge,
 } from "../transaction.ts";
@@ -18,8 +18,8 @@ import type { PgClient, PgPool, PgTx } from "./client.ts";
 import { TransactionWatch } from "./connection-state.ts";
 import type { Connection, Connections } from "./connections.ts";
 import { begin, commit, hasJoined, noteIsolation, openError, rollback } from "./control-statements.ts";
-import { EarlyOpening } from "./early-opening.ts";
 import { HandlerStatements, type SentStatements } from "./handler-statements.ts";
+import { OptimisticOpening } from "./optimistic-opening.ts";
 import { PartedTransaction } from "./parts.ts";
 import { type PipelineReply, PipelineTimeout } from "./pipeline.ts";
 import type { RepeatedStatements } from "./statement-names.ts";
@@ -45,7 +45,7 @@ export function pgBridge<P extends PgPool>(connections: Connections): Transactio
         const { connection, rows } = await open(connections, request);
         const { repeatedStatements: repeated } = connections;
         const schemas = repeated === null ? null : namingSchemas(connection.state, rows[0]?.[0]);
-        const ready: ReadyConnection = { connection, repeated, schemas: () => schemas, early: null };
+        const ready: ReadyConnection = { connection, repeated, schemas: () => schemas, optimistic: null };
         return await runWork<P, Awaited<ReturnType<typeof work>>["value"]>(ready, (session) =>
           work({ opened: rows, ...session }),
         );
@@ -60,7 +60,7 @@ export function pgBridge<P extends PgPool>(connections: Connections): Transactio
         const { repeatedStatements: repeated } = connections;
         const schemas = repeated === null ? null : namingSchemas(connection.state, rows[0]?.[0]);
         return await inParts<P, Awaited<ReturnType<typeof work>>["value"]>(
-          { connection, repeated, schemas: () => schemas, early: null },
+          { connection, repeated, schemas: () => schemas, optimistic: null },
           (part) => work({ opened: rows, part }),
         );
       } finally {
@@ -71,11 +71,11 @@ export function pgBridge<P extends PgPool>(connections: Connections): Transactio
       const leave = await connections.enterTransaction();
       try {
         const connection = await connections.take();
-        const early = new EarlyOpening(connection, request, admit);
+        const optimistic = new OptimisticOpening(connection, request, admit);
         const { repeatedStatements: repeated } = connections;
-        const schemas = () => (repeated === null ? null : early.schemas);
-        return await runWork({ connection, repeated, schemas, early }, (session) =>
-          work({ admitted: () => early.open(), ...session }),
+        const schemas = () => (repeated === null ? null : optimistic.schemas);
+        return await runWork({ connection, repeated, schemas, optimistic }, (session) =>
+          work({ admitted: () => optimistic.open(), ...session }),
         );
       } finally {
         leave();
@@ -120,19 +120,19 @@ interface ReadyConnection {
   /** The schemas in which named statements look for their tables; null if no statement may have a name. */
   readonly schemas: () => string | null;
   /** Null if the transaction is open. */
-  readonly early: EarlyOpening | null;
+  readonly optimistic: OptimisticOpening | null;
 }
 
 async function runWork<P extends PgPool, T>(
-  { connection, repeated, schemas, early }: ReadyConnection,
-  work: (session: Omit<EarlySession<PgTx<P>>, "admitted">) => Promise<BridgeWork<T>>,
+  { connection, repeated, schemas, optimistic }: ReadyConnection,
+  work: (session: Omit<OptimisticSession<PgTx<P>>, "admitted">) => Promise<BridgeWork<T>>,
 ): Promise<BridgeOutcome<T>> {
   const { client } = connection;
   const statements = new HandlerStatements(
     client,
     repeated,
     () => schemas() !== null && !mayHaveChangedSession(),
-    early,
+    optimistic,
   );
   const { tx, used, mayHaveChangedSession, revoke } = guardClient(
     client,
@@ -145,17 +145,17 @@ async function runWork<P extends PgPool, T>(
     result = await work({ tx: asUsersClient<P>(tx), used, mayHaveChangedSession, revoke });
   } catch (error) {
     revoke();
-    if (early?.opened === false) endUnopened(connection, early, watch);
+    if (optimistic?.opened === false) endUnopened(connection, optimistic, watch);
     else await rollBack({ connection, watch, statements }, error);
     throw error;
   }
   revoke();
-  if (early?.opened === false) {
-    endUnopened(connection, early, watch);
+  if (optimistic?.opened === false) {
+    endUnopened(connection, optimistic, watch);
     if (result.end === "commit") throw notAdmitted();
     return { kind: "rolled_back", value: result.value };
   }
-  if (early?.admitted === false && result.end === "commit") {
+  if (optimistic?.admitted === false && result.end === "commit") {
     await rollBack({ connection, watch, statements });
     throw notAdmitted();
   }
@@ -194,9 +194,9 @@ function notAdmitted(): TypeError {
 }
 
 /** Ends a transaction of which nothing has been sent, or whose state on the server is unknown. */
-function endUnopened(connection: Connection, early: EarlyOpening, watch: TransactionWatch): void {
+function endUnopened(connection: Connection, optimistic: OptimisticOpening, watch: TransactionWatch): void {
   watch.stopUnended();
-  if (early.sent) connection.destroy();
+  if (optimistic.sent) connection.destroy();
   else connection.giveBack();
 }
 

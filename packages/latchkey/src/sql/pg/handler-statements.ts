@@ -38,7 +38,7 @@ export class HandlerStatements {
   readonly #client: PgClient;
   readonly #repeated: RepeatedStatements | null;
   readonly #mayName: () => boolean;
-  readonly #early: FirstPipeline | null;
+  readonly #opening: FirstPipeline | null;
   #named = false;
   #failure: unknown = null;
   #queued: Promise<unknown> | null = null;
@@ -49,20 +49,20 @@ export class HandlerStatements {
   /**
    * @param repeated null if no statement gets a name
    * @param mayName called before each statement
-   * @param early sent with the first statement; null if nothing is
+   * @param opening sent with the first statement; null if nothing is
    * @param openQueries of the whole transaction
    */
   constructor(
     client: PgClient,
     repeated: RepeatedStatements | null,
     mayName: () => boolean,
-    early: FirstPipeline | null,
+    opening: FirstPipeline | null,
     openQueries = new OpenQueries(),
   ) {
     this.#client = client;
     this.#repeated = repeated;
     this.#mayName = mayName;
-    this.#early = early;
+    this.#opening = opening;
     this.openQueries = openQueries;
   }
 
@@ -86,9 +86,9 @@ export class HandlerStatements {
 
   send(query: Query, args: readonly unknown[]): unknown {
     this.openQueries.note(args[0]);
-    const early = this.#early;
-    if (early === null || early.admitted) return this.#sendNow(query, args);
-    return this.#sendFirst(args, early) ?? this.#sendLater(early, query, args);
+    const opening = this.#opening;
+    if (opening === null || opening.admitted) return this.#sendNow(query, args);
+    return this.#sendFirst(args, opening) ?? this.#sendLater(opening, query, args);
   }
 
   /** Whether a statement waits for the first pipeline. */
@@ -106,7 +106,7 @@ export class HandlerStatements {
     this.#closed = true;
   }
 
-  #sendLater(early: FirstPipeline, query: Query, args: readonly unknown[]): unknown {
+  #sendLater(opening: FirstPipeline, query: Query, args: readonly unknown[]): unknown {
     const { promise: queued, resolve } = Promise.withResolvers<void>();
     this.#queued = Promise.all([this.#queued, queued]);
     this.#waiting += 1;
@@ -114,8 +114,8 @@ export class HandlerStatements {
       this.#waiting -= 1;
       resolve();
     };
-    early.open().then((ok) => ok || left(), left);
-    return sendAfter(early, args, () => {
+    opening.open().then((ok) => ok || left(), left);
+    return sendAfter(opening, args, () => {
       left();
       if (this.#closed) throw new LatchkeyError("tx-revoked");
       return this.#sendNow(query, args);
@@ -156,9 +156,9 @@ export class HandlerStatements {
    * Sends the statement in the first pipeline; null if it was not sent. Only statements that `pg` prepares can be sent there,
    * because the server skips the rest of a pipeline after an error, but not a simple query.
    */
-  #sendFirst(args: readonly unknown[], early: FirstPipeline): Promise<unknown> | null {
+  #sendFirst(args: readonly unknown[], opening: FirstPipeline): Promise<unknown> | null {
     const Query = queryClassOf(this.#client);
-    if (!early.takesRider || Query === undefined || nameable(args) === null) return null;
+    if (!opening.takesRider || Query === undefined || nameable(args) === null) return null;
     const statement = this.#namedStatement(args) ?? nameable(args);
     if (statement === null) return null;
     const { text, values, config } = statement;
@@ -170,7 +170,7 @@ export class HandlerStatements {
     );
     if ("name" in statement) query.name = String(statement.name);
     asClientWould(this.#client, query);
-    const admitted = early.open(query).then((ok) => (ok ? ran : Promise.reject(notAdmitted())));
+    const admitted = opening.open(query).then((ok) => (ok ? ran : Promise.reject(notAdmitted())));
     return "name" in statement ? admitted.catch((error: unknown) => this.#refused(text, error)) : admitted;
   }
 
@@ -206,8 +206,8 @@ function notAdmitted(): LatchkeyError {
 }
 
 /** Sends a statement once the transaction is open and its run admitted; reports errors in the way that the call expects. */
-function sendAfter(early: FirstPipeline, args: readonly unknown[], send: () => unknown): unknown {
-  const admitted = early.open().then((ok) => (ok ? undefined : Promise.reject(notAdmitted())));
+function sendAfter(opening: FirstPipeline, args: readonly unknown[], send: () => unknown): unknown {
+  const admitted = opening.open().then((ok) => (ok ? undefined : Promise.reject(notAdmitted())));
   const [first] = args;
   if (typeof first === "object" && first !== null && "submit" in first) {
     const { handleError } = first as { handleError?: (error: unknown, connection: unknown) => void };

@@ -9,10 +9,10 @@ import type {
 import { memoryBatch } from "./batch.ts";
 import { commit } from "./begin.ts";
 import { memoryDeliver } from "./deliver.ts";
-import { EarlyBuffer } from "./early-buffer.ts";
 import { enqueue } from "./effects.ts";
 import { KeyLocks } from "./key-locks.ts";
 import { idleRefusal, type MemoryState, openBuffer } from "./open-buffer.ts";
+import { OptimisticBuffer } from "./optimistic-buffer.ts";
 import { memoryPhase } from "./phase.ts";
 import type { MemoryRows } from "./rows.ts";
 import type { MemoryTransaction, WriteBuffer } from "./tables.ts";
@@ -42,18 +42,18 @@ export function memoryTransactions(state: MemoryState): TransactionSupport<Memor
       }
     },
     async runEarly(request, admit, work) {
-      const early = new EarlyBuffer(state, request, locks, admit);
+      const optimistic = new OptimisticBuffer(state, request, locks, admit);
       try {
         const result = await work({
-          tx: early.tx,
-          used: () => early.used,
-          revoke: () => early.revoke(),
-          admitted: () => early.open(),
+          tx: optimistic.tx,
+          used: () => optimistic.used,
+          revoke: () => optimistic.revoke(),
+          admitted: () => optimistic.open(),
         });
         if (result.end !== "commit") return { kind: "rolled_back", value: result.value };
-        return finish(state, request, early.admittedBuffer(), result);
+        return finish(state, request, optimistic.admittedBuffer(), result);
       } finally {
-        early.close();
+        optimistic.close();
       }
     },
     runBatch: memoryBatch(state, locks),

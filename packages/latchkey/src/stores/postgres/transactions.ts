@@ -12,8 +12,8 @@ import type { Reading } from "../life.ts";
 import type {
   Admission,
   BatchedRecord,
-  EarlyTransaction,
   OpenTransaction,
+  OptimisticTransaction,
   TransactionOutcome,
   TransactionRequest,
   TransactionSupport,
@@ -54,11 +54,11 @@ export function postgresTransactions<Tx>(
   parts: TransactionParts<Tx>,
 ): Pick<TransactionSupport<Tx>, "run" | "runEarly" | "resolve"> {
   const { bridge } = parts;
-  const early: Pick<TransactionSupport<Tx>, "runEarly"> = startsEarly(bridge)
-    ? { runEarly: (request, admit, work) => runEarly(parts, bridge, request, admit, work) }
+  const optimistic: Pick<TransactionSupport<Tx>, "runEarly"> = isOptimistic(bridge)
+    ? { runEarly: (request, admit, work) => runOptimistic(parts, bridge, request, admit, work) }
     : {};
   return {
-    ...early,
+    ...optimistic,
     run: (request, work) => run(parts, request, work),
 
     async resolve(key, id, fence, timeoutMs) {
@@ -129,19 +129,19 @@ async function run<Tx, T>(
   }
 }
 
-type EarlyBridge<Tx> = TransactionBridge<Tx> & Required<Pick<TransactionBridge<Tx>, "transactEarly">>;
+type OptimisticBridge<Tx> = TransactionBridge<Tx> & Required<Pick<TransactionBridge<Tx>, "transactEarly">>;
 
-function startsEarly<Tx>(bridge: TransactionBridge<Tx>): bridge is EarlyBridge<Tx> {
+function isOptimistic<Tx>(bridge: TransactionBridge<Tx>): bridge is OptimisticBridge<Tx> {
   return bridge.transactEarly !== undefined;
 }
 
 /** As `run`, with the look-up in one pipeline with the handler's first statement. */
-async function runEarly<Tx, T>(
+async function runOptimistic<Tx, T>(
   parts: TransactionParts<Tx>,
-  bridge: EarlyBridge<Tx>,
+  bridge: OptimisticBridge<Tx>,
   request: TransactionRequest,
   admit: (seen: Admission) => Promise<boolean>,
-  work: (open: EarlyTransaction<Tx>) => Promise<TransactionWork<T>>,
+  work: (open: OptimisticTransaction<Tx>) => Promise<TransactionWork<T>>,
 ): Promise<TransactionOutcome<T>> {
   const { statements, settings } = parts;
   const known = settings.lockOf(request.key);

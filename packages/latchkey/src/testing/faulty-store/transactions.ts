@@ -8,10 +8,10 @@ import type {
   DeliveryOutcome,
   DeliveryRequest,
   DeliveryWork,
-  EarlyTransaction,
   OpenBatch,
   OpenPhase,
   OpenTransaction,
+  OptimisticTransaction,
   PhaseOutcome,
   PhaseRequest,
   PhaseWork,
@@ -20,8 +20,8 @@ import type {
   TransactionSupport,
   TransactionWork,
 } from "../../stores/transactions.ts";
-import { EarlyOpening } from "./early-opening.ts";
 import { type Course, proceeds, type StorePort } from "./fault.ts";
+import { OptimisticOpening } from "./optimistic-opening.ts";
 import { type FaultyProcess, failureOf } from "./process.ts";
 
 type End = "commit" | "rollback" | "abandon";
@@ -70,7 +70,7 @@ interface Subject<Open, Work, Outcome, T> {
   readonly key: RecordKey | null;
   readonly ports: Ports;
   /** Whether the work itself opens it, at its first use. */
-  readonly early?: true;
+  readonly optimistic?: true;
   readonly work: (open: Open) => Promise<Work>;
   begin(inside: (open: Open) => Promise<Work | typeof lost>): Promise<(value: T) => Outcome>;
 }
@@ -80,19 +80,20 @@ export function faultyTransactions<Tx>(
   process: FaultyProcess,
 ): TransactionSupport<Tx> {
   const { runEarly } = inner;
-  const early: Pick<TransactionSupport<Tx>, "runEarly"> = runEarly === undefined
+  const optimistic: Pick<TransactionSupport<Tx>, "runEarly"> = runEarly === undefined
     ? {}
     : {
         runEarly: <T>(
           request: TransactionRequest,
           admit: (seen: Admission) => Promise<boolean>,
-          work: (open: EarlyTransaction<Tx>) => Promise<TransactionWork<T>>,
+          work: (open: OptimisticTransaction<Tx>) => Promise<TransactionWork<T>>,
         ): Promise<TransactionOutcome<T>> =>
           new FaultyTransaction(process, {
             key: request.key,
             ports: transactionPorts,
-            early: true,
-            work: (open: EarlyTransaction<Tx>) => work(new EarlyOpening(process, request.key, open).open),
+            optimistic: true,
+            work: (open: OptimisticTransaction<Tx>) =>
+              work(new OptimisticOpening(process, request.key, open).open),
             async begin(inside) {
               const outcome = await runEarly<T | null>(request, admit, inside);
               return (value: T) => ({ ...outcome, value });
@@ -100,7 +101,7 @@ export function faultyTransactions<Tx>(
           }).run(),
       };
   return {
-    ...early,
+    ...optimistic,
     ...faultyBatches(inner, process),
     deliver: <T>(
       request: DeliveryRequest,
@@ -188,8 +189,8 @@ class FaultyTransaction<Open, Work extends { readonly end: End; readonly value: 
   }
 
   async run(): Promise<Outcome | WithoutReply<T>> {
-    const { key, ports, early } = this.#subject;
-    const opening = early === true ? proceeds : await this.#process.courseOf(ports.open, key);
+    const { key, ports, optimistic } = this.#subject;
+    const opening = optimistic === true ? proceeds : await this.#process.courseOf(ports.open, key);
     if (opening.effect === "none") {
       await this.#process.stopIfDead(opening);
       throw failureOf(ports.open, opening);

@@ -9,7 +9,7 @@ import { namingSchemas } from "./statement-names.ts";
 
 type Opened = BridgeSession<never>["opened"];
 
-export class EarlyOpening implements FirstPipeline {
+export class OptimisticOpening implements FirstPipeline {
   readonly #connection: Connection;
   readonly #request: BridgeRequest;
   readonly #admit: (opened: Opened) => Promise<boolean>;

@@ -13,14 +13,14 @@ import { type Admitted, admit, newLife, runningElsewhere } from "./admit.ts";
 import type { Job, Ran, RoundState } from "./job.ts";
 import { runHandler } from "./run-handler.ts";
 
-type RunEarly<Tx> = NonNullable<TransactionSupport<Tx>["runEarly"]>;
+type RunOptimistic<Tx> = NonNullable<TransactionSupport<Tx>["runEarly"]>;
 
 /** For each latchkey: keys whose handlers run here before they are admitted, so that no duplicate in this process starts. */
 const runningOf = new WeakMap<object, Set<string>>();
 
-export async function runEarly<Tx>(
+export async function runOptimistic<Tx>(
   job: Job<Tx>,
-  begin: RunEarly<Tx>,
+  begin: RunOptimistic<Tx>,
   transaction: TransactionRequest,
   request: AdmissionRequest,
   roundState: RoundState,
@@ -45,7 +45,7 @@ function textOf({ tenant, scope, key }: RecordKey): string {
 
 function runAlone<Tx>(
   job: Job<Tx>,
-  begin: RunEarly<Tx>,
+  begin: RunOptimistic<Tx>,
   transaction: TransactionRequest,
   request: AdmissionRequest,
   roundState: RoundState,

@@ -5,7 +5,7 @@ import type { KeyLocks } from "./key-locks.ts";
 import { type MemoryState, type OpenBuffer, openBuffer } from "./open-buffer.ts";
 import type { MemoryTransaction, WriteBuffer } from "./tables.ts";
 
-export class EarlyBuffer {
+export class OptimisticBuffer {
   readonly #state: MemoryState;
   readonly #request: TransactionRequest;
   readonly #locks: KeyLocks;

@@ -18,7 +18,7 @@ import { isLatchkeyError } from "../errors.ts";
 import { postgresStore } from "../stores/postgres.ts";
 import type { TransactionSupport } from "../stores/transactions.ts";
 import { pgTransactions } from "./pg.ts";
-import type { BridgeRequest, BridgeSession, EarlySession, SqlStatement } from "./transaction.ts";
+import type { BridgeRequest, BridgeSession, OptimisticSession, SqlStatement } from "./transaction.ts";
 
 let url: string;
 beforeAll(async () => {
@@ -44,7 +44,7 @@ describe.each([false, true])("pool with pipeline: %s", (pipeline) => {
 
   /** Runs `work`, which commits what it returns, and says what was seen on the way. */
   async function run<T>(
-    work: (tx: Tx, session: EarlySession<Tx>) => Promise<T>,
+    work: (tx: Tx, session: OptimisticSession<Tx>) => Promise<T>,
     admit: (opened: Opened) => Promise<boolean> = async () => true,
     options: { readonly pool?: pg.Pool; readonly request?: BridgeRequest } = {},
   ) {
@@ -288,7 +288,7 @@ describe.each([false, true])("pool with pipeline: %s", (pipeline) => {
 });
 
 /** `run` as `runEarly` does it, so that the whole contract of transactions can be asked of it. */
-function startedEarly<Tx>(support: TransactionSupport<Tx>): TransactionSupport<Tx> {
+function startedOptimistic<Tx>(support: TransactionSupport<Tx>): TransactionSupport<Tx> {
   const { runEarly } = support;
   if (runEarly === undefined) throw new Error("unreachable");
   return {
@@ -344,7 +344,7 @@ describe("the contract of transactions, over transactions that open early", () =
       const stores = [0, 1].map(() => {
         const store = postgresStore({ pool, timeFunction: "public.my_clock()" });
         if (store.transactions === null) throw new Error("unreachable");
-        return { ...store, transactions: startedEarly(store.transactions) };
+        return { ...store, transactions: startedOptimistic(store.transactions) };
       });
       const [store, secondStore] = stores as [(typeof stores)[0], (typeof stores)[0]];
       return {

@@ -1,25 +1,25 @@
 /** Faults of a transaction that opens with the first use of its `tx`: the call that opens it can be lost, or its reply. */
 import type { RecordKey } from "../../engine/record.ts";
 import { LatchkeyError } from "../../errors.ts";
-import type { EarlyTransaction } from "../../stores/transactions.ts";
+import type { OptimisticTransaction } from "../../stores/transactions.ts";
 import { type FaultyProcess, failureOf } from "./process.ts";
 
-export class EarlyOpening<Tx> {
+export class OptimisticOpening<Tx> {
   readonly #process: FaultyProcess;
   readonly #key: RecordKey;
-  readonly #inner: EarlyTransaction<Tx>;
+  readonly #inner: OptimisticTransaction<Tx>;
   #opening: Promise<boolean> | null = null;
   #used = false;
   #revoked = false;
 
-  constructor(process: FaultyProcess, key: RecordKey, inner: EarlyTransaction<Tx>) {
+  constructor(process: FaultyProcess, key: RecordKey, inner: OptimisticTransaction<Tx>) {
     this.#process = process;
     this.#key = key;
     this.#inner = inner;
   }
 
   /** The transaction as its work gets it. Functions of its `tx` return promises. */
-  get open(): EarlyTransaction<Tx> {
+  get open(): OptimisticTransaction<Tx> {
     const inner = this.#inner;
     return {
       tx: this.#watched(inner.tx),

@@ -1,7 +1,7 @@
 /** `transactions.runEarly`: the work starts before its transaction is open. */
 import assert from "node:assert/strict";
 import { isLatchkeyError, type StoreCapabilities } from "latchkey";
-import type { EarlyTransaction, TransactionOutcome, TransactionWork } from "latchkey/internal";
+import type { OptimisticTransaction, TransactionOutcome, TransactionWork } from "latchkey/internal";
 import { newKey, readRecord } from "./arrange.ts";
 import type { CaseContext, StoreCase } from "./case.ts";
 import { commitOf, isExclusive, newRow, requestFor, transactional } from "./transactions-arrange.ts";
@@ -13,9 +13,9 @@ function withOptimisticAdmission({ transactions, optimisticAdmission }: StoreCap
 const notAdmitted = (error: unknown) => isLatchkeyError(error) && error.code === "not-admitted";
 const rollback = (): TransactionWork<string> => ({ end: "rollback", value: "" });
 
-type Admit = Parameters<RunEarly>[1];
-type Work = (open: EarlyTransaction<unknown>) => Promise<TransactionWork<string>>;
-type RunEarly = NonNullable<ReturnType<typeof transactional>["support"]["runEarly"]>;
+type Admit = Parameters<RunOptimistic>[1];
+type Work = (open: OptimisticTransaction<unknown>) => Promise<TransactionWork<string>>;
+type RunOptimistic = NonNullable<ReturnType<typeof transactional>["support"]["runEarly"]>;
 
 function running(context: CaseContext) {
   const { support, otherSupport, business } = transactional(context);
@@ -37,7 +37,7 @@ function running(context: CaseContext) {
   };
 }
 
-export const earlyTransactionCases: readonly StoreCase[] = [
+export const optimisticTransactionCases: readonly StoreCase[] = [
   {
     name: "early transactions: the first statement opens the transaction, which commits rows and record",
     needs: withOptimisticAdmission,
