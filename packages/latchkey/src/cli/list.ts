@@ -1,5 +1,5 @@
 import type { RecordState } from "../engine/record.ts";
-import { placeText } from "../operator/pages.ts";
+import { cursorText } from "../operator/pages.ts";
 import { effectSource, letterSource, readAuditLog, readPage, recordSource } from "../operator/queues.ts";
 import type { Readable } from "../operator/readable.ts";
 import {
@@ -92,7 +92,7 @@ export const list: Command = {
     const filter: ListFilter = { ...values, state: stateOf(values.state ?? "unknown"), limit };
     const { items: records, next } = await withStore(context, values, async (store) => {
       const queue = await filterOf(store, values);
-      const page = { limit, from: after === null ? null : placeText(after) };
+      const page = { limit, from: after === null ? null : cursorText(after) };
       return readPage(recordSource(store, filter.state, queue), queue, page);
     });
     if (values.json) context.print(shownJson({ records, next }));
@@ -163,7 +163,7 @@ async function listDead(context: CommandContext, values: ListDeadValues): Promis
     async ({ runtime: { store }, messages }) => {
       outboxOf(store);
       const filter = await filterOf(store, values);
-      const from = after === null ? null : placeText(after);
+      const from = after === null ? null : cursorText(after);
       const page = await readPage(effectSource(store, filter), filter, { limit, from });
       return [page, await messages.list({ limit: 1, ...(tenant !== undefined && { tenant }) })] as const;
     },
@@ -212,7 +212,7 @@ async function listMessages(context: CommandContext, values: ListMessagesValues)
     if (values[option] !== undefined) throw new UsageError(`--${option} and --messages exclude each other.`);
   }
   const { limit, after } = pageOf(values);
-  const from = after === null ? null : placeText(after);
+  const from = after === null ? null : cursorText(after);
   const { messages, next, hasCodec } = await withService(context, values, async (service) => {
     const filter = await filterOf(service.runtime.store, values);
     const source = letterSource(service.messages, filter, (message) => message);
@@ -269,7 +269,7 @@ async function listAudit(context: CommandContext, values: ListAuditValues): Prom
     if (values[option] !== undefined) throw new UsageError(`--${option} and --audit exclude each other.`);
   }
   const { limit, after } = pageOf(values);
-  const from = after === null ? null : placeText(after);
+  const from = after === null ? null : cursorText(after);
   const page = await withStore(context, values, async (store) => {
     const { tenant = null } = await filterOf(store, values);
     return readAuditLog(store, tenant, { limit, from });

@@ -1,5 +1,5 @@
 /** Options of lists, which are read in pages. */
-import { type Place, parsePlace } from "../operator/pages.ts";
+import { type PageCursor, parseCursor } from "../operator/pages.ts";
 import type { BulkValues } from "./bulk.ts";
 import { UsageError } from "./command.ts";
 import { wholeNumber } from "./options.ts";
@@ -15,18 +15,18 @@ export interface PageValues {
 /** @throws {UsageError} */
 export function pageOf({ limit = String(limitDefault), after }: PageValues): {
   readonly limit: number;
-  readonly after: Place | null;
+  readonly after: PageCursor | null;
 } {
   return {
     limit: wholeNumber("limit", limit, 1, 1_000),
-    after: after === undefined ? null : placeOf(after),
+    after: after === undefined ? null : cursorOf(after),
   };
 }
 
-function placeOf(text: string): Place {
-  const place = parsePlace(text);
-  if (place === null) throw new UsageError("--after takes the place that the previous page printed.");
-  return place;
+function cursorOf(text: string): PageCursor {
+  const cursor = parseCursor(text);
+  if (cursor === null) throw new UsageError("--after takes the place that the previous page printed.");
+  return cursor;
 }
 
 const filterOptions = ["operation", "effect", "tenant", "older-than", "error-code"] as const;

@@ -142,18 +142,18 @@ function startNow<T, A extends readonly unknown[]>(
 const semaphores = new WeakMap<AnyEffect, Semaphore>();
 
 /** Waits for a permit of the effect's concurrency limit in this process. Null: `signal` aborted first. */
-export async function takeSlot(effect: AnyEffect, signal: AbortSignal): Promise<(() => void) | null> {
+export async function takePermit(effect: AnyEffect, signal: AbortSignal): Promise<(() => void) | null> {
   const semaphore = semaphoreOf(effect);
   return semaphore === null ? () => {} : semaphore.take(signal);
 }
 
 /** How many permits of the effect are free now. */
-export function freeSlots(effect: AnyEffect): number {
+export function freePermits(effect: AnyEffect): number {
   return semaphoreOf(effect)?.free() ?? Number.POSITIVE_INFINITY;
 }
 
 /** Takes up to `most` of the effect's free permits. */
-export function takeFreeSlots(effect: AnyEffect, most: number): readonly (() => void)[] {
+export function takeFreePermits(effect: AnyEffect, most: number): readonly (() => void)[] {
   const semaphore = semaphoreOf(effect);
   return semaphore === null ? new Array<() => void>(most).fill(nothing) : semaphore.takeFree(most);
 }

@@ -16,7 +16,7 @@ export function createSemaphore(limit: number): Semaphore {
     taken -= 1;
     waiting.shift()?.();
   };
-  const place = () => {
+  const permit = () => {
     taken += 1;
     let given = false;
     return () => {
@@ -30,10 +30,10 @@ export function createSemaphore(limit: number): Semaphore {
         if (signal.aborted) return null;
         await turn(waiting, signal);
       }
-      return place();
+      return permit();
     },
     free: () => Math.max(0, limit - taken),
-    takeFree: (most) => Array.from({ length: Math.max(0, Math.min(most, limit - taken)) }, place),
+    takeFree: (most) => Array.from({ length: Math.max(0, Math.min(most, limit - taken)) }, permit),
   };
 }
 
@@ -45,8 +45,8 @@ function turn(waiting: (() => void)[], signal: AbortSignal): Promise<void> {
       resolve();
     };
     const leave = () => {
-      const place = waiting.indexOf(done);
-      if (place >= 0) waiting.splice(place, 1);
+      const at = waiting.indexOf(done);
+      if (at >= 0) waiting.splice(at, 1);
       resolve();
     };
     waiting.push(done);

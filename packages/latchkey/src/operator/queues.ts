@@ -2,7 +2,7 @@
 import type { RecordState } from "../engine/record.ts";
 import type { DeadMessage, DeadMessages } from "../messages/dead-messages.ts";
 import type { Store } from "../stores/store.ts";
-import { type Place, parsePlace, placeText } from "./pages.ts";
+import { cursorText, type PageCursor, parseCursor } from "./pages.ts";
 import { isoTime } from "./times.ts";
 import {
   type AuditLogView,
@@ -81,13 +81,13 @@ const scanPage = 1_000;
 /** Common to everything that waits. */
 interface Waiting<View> {
   readonly view: View;
-  readonly place: Place;
+  readonly cursor: PageCursor;
   readonly tenant: string | null;
   readonly cause: Pick<Cause, "kind" | "operation" | "name" | "errorCode" | "reason">;
 }
 
-/** Lists one kind of row from a place on. */
-export type Source<View> = (after: Place | null, limit: number) => Promise<readonly Waiting<View>[]>;
+/** Lists one kind of row from a cursor on. */
+export type Source<View> = (after: PageCursor | null, limit: number) => Promise<readonly Waiting<View>[]>;
 
 export function recordSource(
   store: Store<unknown>,
@@ -101,7 +101,7 @@ export function recordSource(
       const view = recordView(record);
       const { lastErrorCode: errorCode = null, reason = null } = view;
       const cause = { kind: "record", operation: record.operation, name: null, errorCode, reason } as const;
-      return { view, place: record, tenant: record.tenant, cause };
+      return { view, cursor: record, tenant: record.tenant, cause };
     });
   };
 }
@@ -116,7 +116,7 @@ export function effectSource(store: Store<unknown>, filter: QueueFilter): Source
       const view = deadEffectView(row);
       const { operation, lastErrorCode: errorCode, reason } = view;
       const cause = { kind: "effect", operation, name: row.effect, errorCode, reason } as const;
-      return { view, place: row, tenant: row.tenant, cause };
+      return { view, cursor: row, tenant: row.tenant, cause };
     });
   };
 }
@@ -140,8 +140,8 @@ export function letterSource<View>(
     return found.map((message) => {
       const { reason: errorCode, explanation: reason, source: name, operation: ofOne } = messageView(message);
       const cause = { kind: "message", operation: ofOne, name, errorCode, reason } as const;
-      const place = { createdAt: message.diedAt, id: message.id };
-      return { view: viewOf(message), place, tenant: message.tenant, cause };
+      const cursor = { createdAt: message.diedAt, id: message.id };
+      return { view: viewOf(message), cursor, tenant: message.tenant, cause };
     });
   };
 }
@@ -149,7 +149,7 @@ export function letterSource<View>(
 /**
  * The audit log, newest first. Null: the store has audit rows by key only.
  *
- * @throws {TypeError} for an invalid limit or place.
+ * @throws {TypeError} for an invalid limit or cursor.
  */
 export async function readAuditLog(
   store: Store<unknown>,
@@ -163,7 +163,7 @@ export async function readAuditLog(
   const entries = await store.listAudit({ tenant, limit: limit + 1, before });
   const items = entries.slice(0, limit);
   const last = entries.length > limit ? items.at(-1) : undefined;
-  const next = last === undefined ? null : placeText({ createdAt: last.at, id: last.id });
+  const next = last === undefined ? null : cursorText({ createdAt: last.at, id: last.id });
   return { items: items.map(auditLogView), next };
 }
 
@@ -177,7 +177,7 @@ export async function* walkMatching<View>(source: Source<View>, filter: QueueFil
 /** Yields null when the bound is reached. */
 async function* walk<View>(
   source: Source<View>,
-  from: Place | null,
+  from: PageCursor | null,
   lookedAtMax = scannedMax,
 ): AsyncGenerator<Waiting<View> | null> {
   let after = from;
@@ -190,18 +190,18 @@ async function* walk<View>(
     }
     const last = rows.at(-1);
     if (last === undefined || rows.length < scanPage) return;
-    after = { createdAt: last.place.createdAt, id: last.place.id };
+    after = { createdAt: last.cursor.createdAt, id: last.cursor.id };
   }
 }
 
-function isMatching<View>({ place, tenant, cause }: Waiting<View>, filter: QueueFilter): boolean {
+function isMatching<View>({ cursor, tenant, cause }: Waiting<View>, filter: QueueFilter): boolean {
   return (
     (filter.tenant ?? tenant) === tenant &&
     (filter.operation ?? cause.operation) === cause.operation &&
     (filter.effect ?? cause.name) === cause.name &&
     (filter.errorCode ?? cause.errorCode) === cause.errorCode &&
-    (filter.notAfter === undefined || place.createdAt <= filter.notAfter) &&
-    (filter.after === undefined || place.createdAt > filter.after)
+    (filter.notAfter === undefined || cursor.createdAt <= filter.notAfter) &&
+    (filter.after === undefined || cursor.createdAt > filter.after)
   );
 }
 
@@ -209,12 +209,12 @@ function checkedPage({ limit = 50, from = null }: PageRequest) {
   if (!Number.isInteger(limit) || limit < 1 || limit > 1_000) {
     throw new TypeError(`limit must be a whole number from 1 to 1000 (got ${limit})`);
   }
-  const start = from === null ? null : parsePlace(from);
+  const start = from === null ? null : parseCursor(from);
   if (from !== null && start === null) throw new TypeError("from must be the `next` of a page");
   return { limit, start };
 }
 
-/** @throws {TypeError} for an invalid limit or place. */
+/** @throws {TypeError} for an invalid limit or cursor. */
 export async function readPage<View>(
   source: Source<View>,
   filter: QueueFilter,
@@ -225,9 +225,9 @@ export async function readPage<View>(
   let last = start;
   for await (const row of walk(source, start)) {
     // A row beyond the limit, or the bound: there is a next page.
-    if (row === null || items.length === limit) return { items, next: last && placeText(last) };
+    if (row === null || items.length === limit) return { items, next: last && cursorText(last) };
     if (isMatching(row, filter)) items.push(row.view);
-    last = row.place;
+    last = row.cursor;
   }
   return { items, next: null };
 }
@@ -263,7 +263,7 @@ export async function takeCensus(
         break;
       }
       if (!isMatching(row, filter)) continue;
-      const at = row.place.createdAt;
+      const at = row.cursor.createdAt;
       count += 1;
       oldest = Math.min(oldest ?? at, at);
       tenants.set(row.tenant, (tenants.get(row.tenant) ?? 0) + 1);

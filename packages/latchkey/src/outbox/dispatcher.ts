@@ -1,6 +1,6 @@
 /** The deliveries in flight in one dispatcher: it claims as many effects as it has capacity for, and starts them. */
 
-import { type AnyEffect, freeSlots, takeFreeSlots } from "../effects/run-effect.ts";
+import { type AnyEffect, freePermits, takeFreePermits } from "../effects/run-effect.ts";
 import type { Runtime } from "../execution/runtime.ts";
 import type { EffectClaim, EffectWant, OutboxSupport } from "../stores/outbox.ts";
 import type { TransactionSupport } from "../stores/transactions.ts";
@@ -10,11 +10,11 @@ import { crashSuspectsOf, isSuspect } from "./crash-suspects.ts";
 import { deliver } from "./deliver.ts";
 import { type Deliveries, type DeliveryResult, leaseMsOf, startsWithClaim, stateBefore } from "./delivery.ts";
 import { fairShare } from "./fair-share.ts";
-import { type Rate, type RatePlace, rateOf } from "./rate.ts";
+import { type Rate, type RatePermit, rateOf } from "./rate.ts";
 import { createStoreTime } from "./store-time.ts";
 
 /** The state kept for one definition. */
-interface Lane {
+interface DispatchedEffect {
   readonly effect: AnyEffect;
   readonly rate: Rate | null;
   inFlight: number;
@@ -22,13 +22,13 @@ interface Lane {
 }
 
 /** One claim for each permit that is released would cost more than everything else; a rate releases its permits gradually. */
-function shouldClaim(lane: Lane | undefined, share: number): boolean {
-  if (lane === undefined || !lane.hasBacklog) return false;
-  return lane.rate !== null || share * 3 >= lane.inFlight;
+function shouldClaim(dispatched: DispatchedEffect | undefined, share: number): boolean {
+  if (dispatched === undefined || !dispatched.hasBacklog) return false;
+  return dispatched.rate !== null || share * 3 >= dispatched.inFlight;
 }
 
 /**
- * Whether a returned send passes its place to the next one before its result is written. Only with `provider`: if the process
+ * Whether a returned send passes its permits to the next one before its result is written. Only with `provider`: if the process
  * dies and loses the results, the sends are repeated, which is harmless there.
  */
 function leavesOnReturn({ settings }: AnyEffect): boolean {
@@ -36,15 +36,16 @@ function leavesOnReturn({ settings }: AnyEffect): boolean {
 }
 
 /** The permits that one delivery holds while it is in flight. */
-interface Place {
-  readonly slot: () => void;
-  readonly rate: RatePlace | null;
+interface Permits {
+  /** Releases the permit of the concurrency limit. */
+  readonly release: () => void;
+  readonly rate: RatePermit | null;
 }
 
 interface Want extends EffectWant {
   readonly starts: boolean;
-  readonly lane: Lane;
-  readonly places: Place[];
+  readonly dispatched: DispatchedEffect;
+  readonly permits: Permits[];
 }
 
 export class Dispatcher<Tx> {
@@ -53,11 +54,11 @@ export class Dispatcher<Tx> {
   readonly #size: number;
   readonly #wake: () => void;
   readonly #all: Deliveries<Tx>;
-  readonly #lanes = new Map<string, Lane>();
+  readonly #dispatched = new Map<string, DispatchedEffect>();
   #underWay = 0;
   /** Resolves when no delivery is in flight; null if `whenIdle` has not been called since. */
   #idle: PromiseWithResolvers<void> | null = null;
-  /** How many of the deliveries in flight have returned and released their places. */
+  /** How many of the deliveries in flight have returned and released their permits. */
   #unwritten = 0;
   #turn = 0;
   #stopping = false;
@@ -115,8 +116,8 @@ export class Dispatcher<Tx> {
 
   /** True while there is enough capacity for a claim and an effect may be due. */
   get hasMore(): boolean {
-    const lanes = this.#known();
-    return this.#shares(lanes).some((share, at) => share > 0 && shouldClaim(lanes[at], share));
+    const effects = this.#known();
+    return this.#shares(effects).some((share, at) => share > 0 && shouldClaim(effects[at], share));
   }
 
   /** How long until capacity or a turn is available for an effect that may be due; null if nothing waits. */
@@ -142,7 +143,7 @@ export class Dispatcher<Tx> {
    */
   async claim(most = this.#size): Promise<readonly Promise<DeliveryResult>[]> {
     if (this.#stopping) return [];
-    const byLease = Map.groupBy(this.#wants(most), ({ lane }) => leaseMsOf(lane.effect));
+    const byLease = Map.groupBy(this.#wants(most), ({ dispatched }) => leaseMsOf(dispatched.effect));
     const pages = [...byLease].map(([leaseMs, wants]) => this.#claimPage(leaseMs, wants));
     const begun: Promise<DeliveryResult>[] = [];
     let failure: { readonly error: unknown } | null = null;
@@ -159,36 +160,36 @@ export class Dispatcher<Tx> {
     try {
       const asked = wants.map(({ effect, limit, starts }) => ({ effect, limit, starts }));
       const claimed = await claimAll({ runtime, outbox: this.#outbox, leaseMs }, asked);
-      for (const { lane, effect, limit } of wants) {
-        lane.hasBacklog = claimed.filter(({ row }) => row.effect === effect).length >= limit;
+      for (const { dispatched, effect, limit } of wants) {
+        dispatched.hasBacklog = claimed.filter(({ row }) => row.effect === effect).length >= limit;
       }
       return claimed.flatMap((one) => this.#begin(one, wants) ?? []);
     } finally {
-      for (const { lane, places } of wants) {
-        for (const place of places) this.#free(lane, place);
+      for (const { dispatched, permits } of wants) {
+        for (const one of permits) this.#free(dispatched, one);
       }
     }
   }
 
   #begin({ row, ownedUntilMs }: Claimed, wants: readonly Want[]): Promise<DeliveryResult> | null {
     const want = wants.find(({ effect }) => effect === row.effect);
-    const place = want?.places.pop();
+    const permits = want?.permits.pop();
     // The store returned more rows than requested: this one waits until its lease ends.
-    if (want === undefined || place === undefined) return null;
-    const { lane } = want;
-    const { effect } = lane;
+    if (want === undefined || permits === undefined) return null;
+    const { dispatched } = want;
+    const { effect } = dispatched;
     const before = stateBefore(row);
     let isFree = false;
     const onReturn = () => {
       if (!leavesOnReturn(effect)) return;
       isFree = true;
-      this.#free(lane, place);
+      this.#free(dispatched, permits);
       this.#unwritten += 1;
-      if (lane.hasBacklog) this.#look();
+      if (dispatched.hasBacklog) this.#look();
     };
     const leave = () => {
       if (isFree) this.#unwritten -= 1;
-      else this.#free(lane, place);
+      else this.#free(dispatched, permits);
       this.#ended();
     };
     const onFailure = (error: unknown): never => {
@@ -202,7 +203,7 @@ export class Dispatcher<Tx> {
       unsent: row.state === "started",
       effect,
       ownedUntilMs,
-      onSend: () => place.rate?.begin(),
+      onSend: () => permits.rate?.begin(),
       onReturn,
     }).then((result) => {
       leave();
@@ -210,7 +211,7 @@ export class Dispatcher<Tx> {
       // For the next look, which also makes sure that effects that were given back are claimed again in time.
       const waits = result === "given_back" && isSuspect(before);
       if (goesOn || waits) this.#wake();
-      else if (lane.hasBacklog) this.#look();
+      else if (dispatched.hasBacklog) this.#look();
       return result;
     }, onFailure);
     this.#underWay += 1;
@@ -236,25 +237,25 @@ export class Dispatcher<Tx> {
   }
 
   #wants(most: number): readonly Want[] {
-    const lanes = this.#known();
-    const shares = this.#shares(lanes);
+    const effects = this.#known();
+    const shares = this.#shares(effects);
     this.#turn += 1;
     const wants: Want[] = [];
-    for (const [at, lane] of lanes.entries()) {
-      const places: Place[] = [];
-      for (const slot of takeFreeSlots(lane.effect, Math.min(most, shares[at] ?? 0)))
-        places.push({ slot, rate: lane.rate?.take() ?? null });
-      if (places.length === 0) continue;
-      lane.inFlight += places.length;
-      const starts = startsWithClaim(lane.effect);
-      wants.push({ effect: lane.effect.name, limit: places.length, starts, lane, places });
+    for (const [at, dispatched] of effects.entries()) {
+      const permits: Permits[] = [];
+      for (const release of takeFreePermits(dispatched.effect, Math.min(most, shares[at] ?? 0)))
+        permits.push({ release, rate: dispatched.rate?.take() ?? null });
+      if (permits.length === 0) continue;
+      dispatched.inFlight += permits.length;
+      const starts = startsWithClaim(dispatched.effect);
+      wants.push({ effect: dispatched.effect.name, limit: permits.length, starts, dispatched, permits });
     }
     return wants;
   }
 
-  #shares(lanes: readonly Lane[]): readonly number[] {
-    const rooms = lanes.map(({ effect, rate, inFlight, hasBacklog }) => ({
-      own: Math.min(this.#size, freeSlots(effect), rate?.room() ?? this.#size),
+  #shares(effects: readonly DispatchedEffect[]): readonly number[] {
+    const rooms = effects.map(({ effect, rate, inFlight, hasBacklog }) => ({
+      own: Math.min(this.#size, freePermits(effect), rate?.room() ?? this.#size),
       inFlight,
       hasBacklog,
     }));
@@ -262,19 +263,19 @@ export class Dispatcher<Tx> {
     return fairShare(Math.min(this.#size, 2 * this.#size - this.#unwritten), rooms, this.#turn);
   }
 
-  #free(lane: Lane, { slot, rate }: Place): void {
-    lane.inFlight -= 1;
-    slot();
+  #free(dispatched: DispatchedEffect, { release, rate }: Permits): void {
+    dispatched.inFlight -= 1;
+    release();
     rate?.giveBack();
   }
 
   /** Effects may be defined after the dispatcher is created. */
-  #known(): readonly Lane[] {
+  #known(): readonly DispatchedEffect[] {
     for (const [name, effect] of this.#runtime.effects) {
-      if (this.#lanes.has(name)) continue;
+      if (this.#dispatched.has(name)) continue;
       const rate = rateOf(effect, this.#runtime.ports.clock);
-      this.#lanes.set(name, { effect, rate, inFlight: 0, hasBacklog: false });
+      this.#dispatched.set(name, { effect, rate, inFlight: 0, hasBacklog: false });
     }
-    return [...this.#lanes.values()];
+    return [...this.#dispatched.values()];
   }
 }

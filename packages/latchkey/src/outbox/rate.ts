@@ -8,11 +8,11 @@ export interface Rate {
   room(): number;
   /** How long until there is capacity again, in milliseconds; 0 while there is. */
   untilCapacityMs(): number;
-  /** Takes one place. Its second restarts when the delivery begins. */
-  take(): RatePlace;
+  /** Takes one permit. Its second restarts when the delivery begins. */
+  take(): RatePermit;
 }
 
-export interface RatePlace {
+export interface RatePermit {
   begin(): void;
   /** For a delivery that will not begin. No effect after `begin`. */
   giveBack(): void;

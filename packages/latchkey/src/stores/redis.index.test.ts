@@ -42,7 +42,7 @@ describe("slots", () => {
   test("tags never change: what is stored lies under them", () => {
     expect(partitionTags(1)).toEqual(["0.0"]);
     expect(partitionTags(32).slice(0, 3)).toEqual(["0.13", "1.21", "2.1q"]);
-    expect(new Layout("latchkey", 32).placeOf({ tenant: "t", scope: "s", key: "k" })).toEqual({
+    expect(new Layout("latchkey", 32).locationOf({ tenant: "t", scope: "s", key: "k" })).toEqual({
       partition: 8,
       digest: "q9XTCEC-Td-ohFru4C27TU2lDELh6ExtQvLlX2TIZic",
     });
@@ -138,7 +138,7 @@ describe.skipIf(redisProgram() === undefined)("on a server", () => {
     const past = "0".repeat(16);
     const kinds = ["p", "f", "e", "l", `P${operation}`, `U${operation}`, `R${operation}`];
     const unknownKey = "A".repeat(43);
-    const digests = [unknownKey, ...lives.map((life) => new Layout(prefix, 1).placeOf(life).digest)];
+    const digests = [unknownKey, ...lives.map((life) => new Layout(prefix, 1).locationOf(life).digest)];
     for (const digest of digests) {
       for (const kind of kinds) await client.zadd(index, 0, `${kind}\0${past}${digest}`);
       for (const state of states) await client.zadd(index, 0, `s${state}\0${past}x\0${digest}`);

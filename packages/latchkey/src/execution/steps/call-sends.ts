@@ -1,6 +1,6 @@
 /** The sends of one call. */
 import { windowIsOver } from "../../effects/dedupe-window.ts";
-import { type Sent, sendEffect, takeSlot } from "../../effects/run-effect.ts";
+import { type Sent, sendEffect, takePermit } from "../../effects/run-effect.ts";
 import { pause } from "../../ports.ts";
 import type { CallStep } from "../../stores/journal.ts";
 import { noteSent } from "../attempt-span.ts";
@@ -53,7 +53,7 @@ async function untilEnded<Tx>(call: Call<Tx>, progress: Progress): Promise<unkno
 
 async function oneSend<Tx>(call: Call<Tx>, progress: Progress): Promise<Next> {
   const { run, effect } = call;
-  const giveBack = await takeSlot(effect, run.held.signal);
+  const giveBack = await takePermit(effect, run.held.signal);
   if (giveBack === null) return lose(run);
   try {
     const askedAtMs = run.runtime.ports.clock.monotonicMs();

@@ -1,5 +1,5 @@
 /**
- * Consuming with @platformatic/kafka: one stream delivers the records of all partitions, which are sorted into one lane per
+ * Consuming with @platformatic/kafka: one stream delivers the records of all partitions, which are sorted into one queue per
  * partition. A stream begins at the committed offsets, so every assignment of partitions gets a stream of its own, and
  * waiting records of an earlier one are dropped.
  */
@@ -9,7 +9,7 @@ import { retryPauseMs } from "../../time/retry-pause.ts";
 import { Pauses, reportConsumer } from "../consuming.ts";
 import type { PlatformaticConsumer, PlatformaticMessage, PlatformaticStream } from "./client.ts";
 import type { ConsumeTopics } from "./kafkajs.ts";
-import { Lanes } from "./lanes.ts";
+import { PartitionQueues } from "./partition-queues.ts";
 import { recordOfPlatformatic } from "./record.ts";
 import type { Settling } from "./settling.ts";
 import { UntilOver } from "./until-over.ts";
@@ -168,7 +168,7 @@ export class PlatformaticConsuming<Tx> {
     const over = new UntilOver(
       Promise.race([this.#joined.promise, this.#failed.promise, this.#stopped.promise]),
     );
-    const lanes = new Lanes(
+    const queues = new PartitionQueues(
       this.#runtime,
       this.#settling,
       this.#options.concurrency,
@@ -182,13 +182,13 @@ export class PlatformaticConsuming<Tx> {
         const one = await over.or(records.next());
         if (typeof one === "string") return one;
         if (one.done === true) return "ended";
-        const full = lanes.add(recordOfPlatformatic(one.value as PlatformaticMessage));
+        const full = queues.add(recordOfPlatformatic(one.value as PlatformaticMessage));
         const left = await over.or(full);
         if (left !== undefined) return left;
       }
     } finally {
-      if (this.#stopping) await lanes.finish();
-      else this.#watch(lanes.drop());
+      if (this.#stopping) await queues.finish();
+      else this.#watch(queues.drop());
     }
   }
 

@@ -155,7 +155,7 @@ export class PartedTransaction implements SentStatements {
 }
 
 /** A part among the others of its transaction. */
-interface Place {
+interface PartPosition {
   /** Whether an earlier part's savepoint is still set, which is then released. */
   readonly follows: boolean;
   /** The statements of the last part before it that had some waiting when it began. */
@@ -166,7 +166,7 @@ interface Place {
 class Mark implements FirstPipeline {
   readonly #connection: Connection;
   readonly #options: Pick<PipelineOptions, "canSend" | "blocked">;
-  readonly #place: Place;
+  readonly #position: PartPosition;
   readonly #onSent: () => void;
   #opening: Promise<boolean> | null = null;
   #set = false;
@@ -174,12 +174,12 @@ class Mark implements FirstPipeline {
   constructor(
     connection: Connection,
     options: Pick<PipelineOptions, "canSend" | "blocked">,
-    place: Place,
+    position: PartPosition,
     onSent: () => void,
   ) {
     this.#connection = connection;
     this.#options = options;
-    this.#place = place;
+    this.#position = position;
     this.#onSent = onSent;
   }
 
@@ -189,7 +189,7 @@ class Mark implements FirstPipeline {
 
   /** A statement sent along with the savepoint would wait here for the previous part, and would not be counted as waiting. */
   get takesRider(): boolean {
-    return !this.sent && this.#place.before?.waits !== true;
+    return !this.sent && this.#position.before?.waits !== true;
   }
 
   get admitted(): boolean {
@@ -207,7 +207,7 @@ class Mark implements FirstPipeline {
   }
 
   async #open(rider: PgRider | null): Promise<boolean> {
-    const { follows, before } = this.#place;
+    const { follows, before } = this.#position;
     // Otherwise a statement of the part before would come after this savepoint, and be undone with this part.
     if (before?.waits === true) await before.queued();
     const { release, savepoint } = savepoints();

@@ -10,7 +10,7 @@ import type {
 } from "../../engine/record.ts";
 import type { NewLife } from "../life.ts";
 import type { LeaseTerms, PendingWant, Retention } from "../store.ts";
-import { finished, type Life, leaseOf, lifeOf, move, type Place } from "./life.ts";
+import { finished, type Life, leaseOf, lifeOf, move, type StateOrNone } from "./life.ts";
 import { guardHolds, type MemoryRows, type RowChange } from "./rows.ts";
 
 /** A life to begin, and the record that this was decided on. */
@@ -24,16 +24,16 @@ export interface Beginning {
  * Null if the guard does not hold. A finished record whose retention is over counts as `none`; any other finished record
  * keeps its state, from which no edge leads on.
  */
-function placeOf(
+function begunFrom(
   rows: MemoryRows,
   now: number,
   { life, replaces }: Beginning,
-): { readonly from: Place; readonly life: Life } | null {
+): { readonly from: StateOrNone; readonly life: Life } | null {
   const row = rows.find(life);
   const begun = lifeOf(life, now);
   if (row === null) return replaces === null ? { from: "none", life: begun } : null;
   if (replaces === null || !guardHolds(row.record, replaces)) return null;
-  if (row.record.state !== "retryable") return { from: placeAt(row.record, now), life: begun };
+  if (row.record.state !== "retryable") return { from: stateAt(row.record, now), life: begun };
   const sameLife = row.record.id === life.id && sameFingerprint(row.record.fingerprint, life.fingerprint);
   if (!sameLife) return null;
   const { createdAt, trace } = row.record;
@@ -41,7 +41,7 @@ function placeOf(
   return { from: "retryable", life: trace === undefined ? goesOn : { ...goesOn, trace } };
 }
 
-function placeAt(record: LatchkeyRecord, now: number): Place {
+function stateAt(record: LatchkeyRecord, now: number): StateOrNone {
   switch (record.state) {
     case "completed":
     case "failed":
@@ -64,9 +64,9 @@ export function create(
   beginning: Beginning,
   terms: LeaseTerms,
 ): InProgressRecord | null {
-  const place = placeOf(rows, now, beginning);
-  if (place === null) return null;
-  const state = move(place.from, "admit", "in_progress");
+  const begun = begunFrom(rows, now, beginning);
+  if (begun === null) return null;
+  const state = move(begun.from, "admit", "in_progress");
   const { life } = beginning;
   return rows.put({ ...lifeOf(life, now), state, ...leaseOf(terms, now, now) }, { terms, ...keptOf(life) });
 }
@@ -77,9 +77,9 @@ export function accept(
   beginning: Beginning,
   expiresAfterMs: number,
 ): PendingRecord | null {
-  const place = placeOf(rows, now, beginning);
-  if (place === null) return null;
-  const state = move(place.from, "accept", "pending");
+  const begun = begunFrom(rows, now, beginning);
+  if (begun === null) return null;
+  const state = move(begun.from, "accept", "pending");
   const { life } = beginning;
   return rows.put({ ...lifeOf(life, now), state, expiresAt: now + expiresAfterMs }, keptOf(life));
 }
@@ -124,11 +124,11 @@ export function recordLostTransaction(
 ): UnknownRecord | null {
   // If the record that admission read is gone, that is no reason to run again.
   const isGone = rows.record(beginning.life) === null;
-  const place = placeOf(rows, now, isGone ? { ...beginning, replaces: null } : beginning);
-  if (place === null) return null;
-  const state = move(place.from, "lose_transaction", "unknown");
-  const record = { ...place.life, state, lastErrorCode: errorCode, reconcileAfter: null };
-  return rows.put(record, place.from === "none" ? keptOf(beginning.life) : {});
+  const begun = begunFrom(rows, now, isGone ? { ...beginning, replaces: null } : beginning);
+  if (begun === null) return null;
+  const state = move(begun.from, "lose_transaction", "unknown");
+  const record = { ...begun.life, state, lastErrorCode: errorCode, reconcileAfter: null };
+  return rows.put(record, begun.from === "none" ? keptOf(beginning.life) : {});
 }
 
 /** The last write of a transaction. */
@@ -139,10 +139,10 @@ export function commit(
   answer: Uint8Array,
   retention: Retention,
 ): FinishedRecord | null {
-  const place = placeOf(rows, now, beginning);
-  if (place === null) return null;
-  const state = move(place.from, "commit", "completed");
-  const record = finished(place.life, state, { answer, retention, errorCode: null }, now);
+  const begun = begunFrom(rows, now, beginning);
+  if (begun === null) return null;
+  const state = move(begun.from, "commit", "completed");
+  const record = finished(begun.life, state, { answer, retention, errorCode: null }, now);
   // A new life ends with this write, so nothing has to be kept for resuming it.
-  return rows.put(record, place.from === "none" ? { summary: beginning.life.summary ?? null } : {});
+  return rows.put(record, begun.from === "none" ? { summary: beginning.life.summary ?? null } : {});
 }

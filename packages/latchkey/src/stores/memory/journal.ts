@@ -163,17 +163,17 @@ function finishedCalls(
     if (call.step.effect !== effect || state !== "finished" || finishedAt === null) return [];
     return finishedAt >= from && finishedAt < to ? [{ ...call, finishedAt }] : [];
   });
-  const place = ({ finishedAt, step }: EndedCall) => ({ finishedAt, downstreamKey: step.downstreamKey });
+  const positionOf = ({ finishedAt, step }: EndedCall) => ({ finishedAt, downstreamKey: step.downstreamKey });
   return ended
-    .filter((call) => after === null || inOrder(after, place(call)) < 0)
-    .sort((left, right) => inOrder(place(left), place(right)))
+    .filter((call) => after === null || inOrder(after, positionOf(call)) < 0)
+    .sort((left, right) => inOrder(positionOf(left), positionOf(right)))
     .slice(0, limit)
     .map(({ finishedAt: _, ...call }) => call);
 }
 
-type Place = NonNullable<FinishedCallsQuery["after"]>;
+type CallPosition = NonNullable<FinishedCallsQuery["after"]>;
 
-function inOrder(left: Place, right: Place): number {
+function inOrder(left: CallPosition, right: CallPosition): number {
   return left.finishedAt - right.finishedAt || compareText(left.downstreamKey, right.downstreamKey);
 }
 

@@ -11,7 +11,7 @@ import { IllegalTransition, transition } from "../../engine/transition.ts";
 import type { NewLife } from "../life.ts";
 import type { LeaseTerms, Retention } from "../store.ts";
 
-export type Place = RecordState | "none";
+export type StateOrNone = RecordState | "none";
 
 /** The fields that records of every state have. */
 export type Life = Omit<PendingRecord, "state" | "expiresAt">;
@@ -21,7 +21,7 @@ export type Life = Omit<PendingRecord, "state" | "expiresAt">;
  *
  * @throws {IllegalTransition} when it does not.
  */
-export function move<To extends Place>(from: Place, event: RecordEvent, to: To): To {
+export function move<To extends StateOrNone>(from: StateOrNone, event: RecordEvent, to: To): To {
   if (transition(from, event) !== to) throw new IllegalTransition(from, event);
   return to;
 }

@@ -19,19 +19,19 @@ interface ClaimTerms {
 export class EffectClaims {
   readonly #executor: PostgresExecutor;
   readonly #statements: ReturnType<typeof outboxStatements>;
-  readonly #places: ClaimPlaces;
+  readonly #positions: ClaimPositions;
   readonly #quarantined: QuarantinedRows;
 
   constructor(executor: PostgresExecutor, statements: ReturnType<typeof outboxStatements>, clock: Clock) {
     this.#executor = executor;
     this.#statements = statements;
-    this.#places = new ClaimPlaces(clock);
+    this.#positions = new ClaimPositions(clock);
     this.#quarantined = new QuarantinedRows(clock);
   }
 
   /** Called when an effect may have become due before the last claimed one. */
   startOver(): void {
-    this.#places.reset();
+    this.#positions.reset();
   }
 
   async claim(
@@ -46,17 +46,17 @@ export class EffectClaims {
       wanted.filter(({ starts }) => starts === true).map(({ effect }) => effect),
     );
     const terms = { token, starting, lease_ms: leaseMs };
-    const placed = this.#places.placed(wanted);
-    const rows = await this.#claim(placed, terms);
-    const missing = this.#places.claimed(placed, claimedPlaces(rows));
+    const positioned = this.#positions.positioned(wanted);
+    const rows = await this.#claim(positioned, terms);
+    const missing = this.#positions.claimed(positioned, claimedByEffect(rows));
     if (missing.length === 0) return rows.map(effectOf);
-    this.#places.reset();
+    this.#positions.reset();
     // Effects that are claimed already must reach the dispatcher; the missing ones come with the next claim.
-    const more = await this.#claim(this.#places.placed(missing), terms).catch(() => []);
+    const more = await this.#claim(this.#positions.positioned(missing), terms).catch(() => []);
     return [...rows, ...more].map(effectOf);
   }
 
-  async #claim(wants: readonly PlacedWant[], terms: ClaimTerms): Promise<readonly SqlRow[]> {
+  async #claim(wants: readonly PositionedWant[], terms: ClaimTerms): Promise<readonly SqlRow[]> {
     const lists = { wants: wantsList(wants), spared: this.#quarantined.list() };
     try {
       return await this.#executor.write(this.#statements.claimEffects.bind({ ...lists, ...terms }));
@@ -84,7 +84,7 @@ export class EffectClaims {
   }
 }
 
-function wantsList(wants: readonly PlacedWant[]): string {
+function wantsList(wants: readonly PositionedWant[]): string {
   return JSON.stringify(
     wants.map(({ effect, limit, fromMs, after }) => ({
       effect,
@@ -97,30 +97,30 @@ function wantsList(wants: readonly PlacedWant[]): string {
 }
 
 /** By effect. */
-function claimedPlaces(rows: readonly SqlRow[]): ReadonlyMap<string, ClaimedPlaces> {
-  const places = new Map<string, ClaimedPlaces>();
+function claimedByEffect(rows: readonly SqlRow[]): ReadonlyMap<string, ClaimedOfEffect> {
+  const byEffect = new Map<string, ClaimedOfEffect>();
   let known = { hex: "", ms: 0 };
   for (const row of rows) {
     const effect = textOf(row, "effect");
-    const place = places.get(effect) ?? { count: 0, aggregates: [], latestMs: null };
-    places.set(effect, place);
-    place.count += 1;
+    const claimed = byEffect.get(effect) ?? { count: 0, aggregates: [], latestMs: null };
+    byEffect.set(effect, claimed);
+    claimed.count += 1;
     if (booleanOf(row, "ordered")) {
-      place.aggregates.push({ tenant: textOf(row, "tenant"), aggregate: textOf(row, "aggregate") });
+      claimed.aggregates.push({ tenant: textOf(row, "tenant"), aggregate: textOf(row, "aggregate") });
       continue;
     }
     // Most of a page became due in the same few milliseconds.
     const hex = textOf(row, "available_at");
     if (hex !== known.hex) known = { hex, ms: momentOf(row, "available_at") };
-    place.latestMs = Math.max(place.latestMs ?? known.ms, known.ms);
+    claimed.latestMs = Math.max(claimed.latestMs ?? known.ms, known.ms);
   }
-  return places;
+  return byEffect;
 }
 
 const startOverEveryMs = 1_000;
 
 /** What was claimed of one effect. */
-interface ClaimedPlaces {
+interface ClaimedOfEffect {
   count: number;
   /** Of those in order. */
   readonly aggregates: AggregateName[];
@@ -128,20 +128,20 @@ interface ClaimedPlaces {
   latestMs: number | null;
 }
 
-const noPlaces: ClaimedPlaces = { count: 0, aggregates: [], latestMs: null };
+const nothingClaimed: ClaimedOfEffect = { count: 0, aggregates: [], latestMs: null };
 
 interface AggregateName {
   readonly tenant: string;
   readonly aggregate: string;
 }
 
-interface Place {
+interface IndexPosition {
   readonly fromMs: number | null;
   /** When a claim last began at the front, by the monotonic clock. */
   readonly startedOverMs: number;
 }
 
-interface PlacedWant extends EffectWant {
+interface PositionedWant extends EffectWant {
   /** Null: from the front of the index. */
   readonly fromMs: number | null;
   /** Null: from the first aggregate. */
@@ -158,9 +158,9 @@ interface PlacedWant extends EffectWant {
  * Ordered aggregates are claimed in the order of their names, each claim after the last one, so that no aggregate and no
  * tenant always comes first.
  */
-class ClaimPlaces {
+class ClaimPositions {
   readonly #clock: Clock;
-  readonly #places = new Map<string, Place>();
+  readonly #positions = new Map<string, IndexPosition>();
   readonly #aggregates = new Map<string, AggregateName>();
 
   constructor(clock: Clock) {
@@ -169,24 +169,27 @@ class ClaimPlaces {
 
   /** Called when an effect may have become due behind the positions. */
   reset(): void {
-    this.#places.clear();
+    this.#positions.clear();
   }
 
-  placed(wants: readonly EffectWant[]): readonly PlacedWant[] {
+  positioned(wants: readonly EffectWant[]): readonly PositionedWant[] {
     const now = this.#clock.monotonicMs();
     return wants.map((want) => {
-      const place = this.#places.get(want.effect);
+      const position = this.#positions.get(want.effect);
       const fromMs =
-        place !== undefined && now - place.startedOverMs < startOverEveryMs ? place.fromMs : null;
-      if (fromMs === null) this.#places.set(want.effect, { fromMs: null, startedOverMs: now });
+        position !== undefined && now - position.startedOverMs < startOverEveryMs ? position.fromMs : null;
+      if (fromMs === null) this.#positions.set(want.effect, { fromMs: null, startedOverMs: now });
       return { ...want, fromMs, after: this.#aggregates.get(want.effect) ?? null };
     });
   }
 
   /** Notes the claimed rows, and returns what is still wanted from the front. */
-  claimed(wants: readonly PlacedWant[], places: ReadonlyMap<string, ClaimedPlaces>): readonly EffectWant[] {
+  claimed(
+    wants: readonly PositionedWant[],
+    claims: ReadonlyMap<string, ClaimedOfEffect>,
+  ): readonly EffectWant[] {
     return wants.flatMap(({ effect, limit, starts = false, fromMs, after }) => {
-      const own = places.get(effect) ?? noPlaces;
+      const own = claims.get(effect) ?? nothingClaimed;
       const missing = limit - own.count;
       this.#move(effect, own, missing > 0);
       const wasAll = fromMs === null && after === null;
@@ -194,13 +197,13 @@ class ClaimPlaces {
     });
   }
 
-  #move(effect: string, { aggregates, latestMs }: ClaimedPlaces, atEnd: boolean): void {
+  #move(effect: string, { aggregates, latestMs }: ClaimedOfEffect, atEnd: boolean): void {
     const last = atEnd ? undefined : aggregates.toSorted(byBytes).at(-1);
     if (last === undefined) this.#aggregates.delete(effect);
     else this.#aggregates.set(effect, last);
-    const place = this.#places.get(effect);
-    if (place === undefined || latestMs === null) return;
-    this.#places.set(effect, { ...place, fromMs: latestMs });
+    const position = this.#positions.get(effect);
+    if (position === undefined || latestMs === null) return;
+    this.#positions.set(effect, { ...position, fromMs: latestMs });
   }
 }
 

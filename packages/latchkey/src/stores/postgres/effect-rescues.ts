@@ -17,22 +17,22 @@ interface RescueTerms {
 export class EffectRescues {
   readonly #executor: PostgresExecutor;
   readonly #statements: ReturnType<typeof outboxStatements>;
-  readonly #place: RescuePlace;
+  readonly #position: RescuePosition;
   /** Effects that could not be freed. */
   readonly #quarantined: QuarantinedRows;
 
   constructor(executor: PostgresExecutor, statements: ReturnType<typeof outboxStatements>, clock: Clock) {
     this.#executor = executor;
     this.#statements = statements;
-    this.#place = new RescuePlace(clock);
+    this.#position = new RescuePosition(clock);
     this.#quarantined = new QuarantinedRows(clock);
   }
 
   async rescue(limit: number): Promise<OutboxRescue> {
-    const terms = { limit, from_ms: this.#place.fromMs(), spared: this.#quarantined.list() };
+    const terms = { limit, from_ms: this.#position.fromMs(), spared: this.#quarantined.list() };
     try {
       const row = onlyRow(await this.#executor.write(this.#statements.rescueEffects.bind({ ...terms })));
-      this.#place.looked(momentOf(row, "oldest"));
+      this.#position.looked(momentOf(row, "oldest"));
       return rescuedOf(row);
     } catch (error) {
       if (!isCausedByRow(error)) throw error;
@@ -68,10 +68,10 @@ const startOverEveryMs = 60_000;
 
 /**
  * Where a rescue enters the index of claimed effects: at the oldest claim that the last one saw, for the reason given at
- * `ClaimPlaces` in `effect-claims.ts`. A claim that committed late, or under a clock that has gone back, is within the margin,
- * or is found by the next rescue from the front.
+ * `ClaimPositions` in `effect-claims.ts`. A claim that committed late, or under a clock that has gone back, is within the
+ * margin, or is found by the next rescue from the front.
  */
-class RescuePlace {
+class RescuePosition {
   readonly #clock: Clock;
   #oldestMs: number | null = null;
   #startedOverMs = 0;

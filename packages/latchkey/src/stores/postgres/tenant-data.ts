@@ -6,11 +6,11 @@ import { booleanOf, nullableText, textOf } from "./rows.ts";
 import { sweepOf, type tenantStatements } from "./tenant-statements.ts";
 import { checkStorable } from "./values.ts";
 
-type Place = readonly [scope: string, key: string, id: string];
+type SweepPosition = readonly [scope: string, key: string, id: string];
 
 const noId = "00000000-0000-0000-0000-000000000000";
 /** Before the first row of every part. */
-const start: Place = ["", "", noId];
+const start: SweepPosition = ["", "", noId];
 
 export function postgresTenantData(
   executor: PostgresExecutor,
@@ -33,7 +33,7 @@ export function postgresTenantData(
                 key: textOf(row, "after_key"),
               }))
             : [],
-        next: last === undefined ? null : JSON.stringify(placeOf(last)),
+        next: last === undefined ? null : JSON.stringify(positionOf(last)),
       };
     },
 
@@ -48,7 +48,7 @@ function valuesOf({ tenant, part, after, limit, remove }: TenantSweep) {
   for (const [what, text] of Object.entries({ tenant, actor: remove?.actor, reason: remove?.reason })) {
     checkStorable(what, text ?? "");
   }
-  const [scope, key, id] = after === null ? start : (JSON.parse(after) as Place);
+  const [scope, key, id] = after === null ? start : (JSON.parse(after) as SweepPosition);
   return {
     tenant,
     limit,
@@ -64,7 +64,7 @@ function valuesOf({ tenant, part, after, limit, remove }: TenantSweep) {
   };
 }
 
-function placeOf(row: SqlRow): Place {
+function positionOf(row: SqlRow): SweepPosition {
   return [textOf(row, "after_scope"), textOf(row, "after_key"), nullableText(row, "after_id") ?? noId];
 }
 

@@ -14,18 +14,18 @@ export function redisEarly(runner: Runner): EarlySettlements {
   return {
     async keep(key, guard, early) {
       const args = [...guardArguments(guard), early.note.id, encodeEarly(early)];
-      return (await runner.on(layout.placeOf(key), settlementScripts.keepEarly, args)) !== null;
+      return (await runner.on(layout.locationOf(key), settlementScripts.keepEarly, args)) !== null;
     },
     async of(key, recordId) {
-      const found = listOf(await runner.on(layout.placeOf(key), settlementScripts.early, [recordId]));
+      const found = listOf(await runner.on(layout.locationOf(key), settlementScripts.early, [recordId]));
       return found
         .map(textOf)
         .sort()
         .map((text) => decodeEarly(text.slice(timeLength)));
     },
     due: (limit) =>
-      collect(runner, { prefixes: [prefixes.early], due: false, limit }, async ({ place }) => {
-        const record = readingOf(await runner.on(place, recordScripts.read)).stored?.record;
+      collect(runner, { prefixes: [prefixes.early], due: false, limit }, async ({ location }) => {
+        const record = readingOf(await runner.on(location, recordScripts.read)).stored?.record;
         return record?.state === "unknown" ? (record satisfies UnknownRecord) : null;
       }),
   };

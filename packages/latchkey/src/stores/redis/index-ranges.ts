@@ -1,7 +1,7 @@
 /**
  * Finding records other than by their key. The index only gives candidates; in a second step each record itself is checked.
  */
-import type { Place } from "./keys.ts";
+import type { RedisLocation } from "./keys.ts";
 import { digestLength } from "./keys.ts";
 import { listOf, numberOf, textOf } from "./replies.ts";
 import type { Runner } from "./runner.ts";
@@ -30,7 +30,7 @@ export function timeText(time: number): string {
 }
 
 export interface Entry {
-  readonly place: Place;
+  readonly location: RedisLocation;
   /** The one of the search's prefixes with which it begins. */
   readonly prefix: string;
   /** The text after the prefix; entries are ordered by it. */
@@ -155,7 +155,7 @@ class Source {
 
   #entryOf(member: string): Entry {
     return {
-      place: { partition: this.#partition, digest: member.slice(-digestLength) },
+      location: { partition: this.#partition, digest: member.slice(-digestLength) },
       prefix: this.#prefix,
       rest: member.slice(this.#prefix.length),
     };

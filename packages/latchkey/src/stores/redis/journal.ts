@@ -12,7 +12,7 @@ import type {
 } from "../journal.ts";
 import { bytes, ownerArguments } from "./arguments.ts";
 import { collect, prefixes, timeText } from "./index-ranges.ts";
-import { digestLength, type Place } from "./keys.ts";
+import { digestLength, type RedisLocation } from "./keys.ts";
 import { readingOf } from "./records.ts";
 import { bytesOf, listOf, nullable, numberOf, textOf } from "./replies.ts";
 import type { Runner } from "./runner.ts";
@@ -23,14 +23,14 @@ export function redisJournal(runner: Runner, random: Pick<Random, "token">): Jou
   const { layout } = runner;
   return {
     async read(key, id) {
-      const reply = await runner.on(layout.placeOf(key), journalScripts.journal, [id]);
+      const reply = await runner.on(layout.locationOf(key), journalScripts.journal, [id]);
       return reply === null ? null : journalOf(reply);
     },
 
     async startCall(owner, intent) {
       const named = [intent.name, String(intent.generation), bytes(intent.input), metaOf(intent)];
       const args = [...ownerArguments(owner), ...named, random.token()];
-      const reply = await runner.on(layout.placeOf(owner.key), journalScripts.startCall, args);
+      const reply = await runner.on(layout.locationOf(owner.key), journalScripts.startCall, args);
       return reply === null ? null : { step: callOf(reply), now: numberOf(listOf(reply)[0]) };
     },
 
@@ -38,13 +38,13 @@ export function redisJournal(runner: Runner, random: Pick<Random, "token">): Jou
       const state: CallState = endStates[end.event];
       const result = end.event === "not_executed" ? "" : bytes(end.result);
       const args = [...ownerArguments(owner), name, String(generation), state, result];
-      return (await runner.on(layout.placeOf(owner.key), journalScripts.endCall, args)) !== null;
+      return (await runner.on(layout.locationOf(owner.key), journalScripts.endCall, args)) !== null;
     },
 
     async refence(owner, token, leaseMs, timeoutMs) {
       const args = [...ownerArguments(owner), token, String(leaseMs)];
-      const place = layout.placeOf(owner.key);
-      const reply = await runner.on(place, journalScripts.refence, args, timeoutMs);
+      const location = layout.locationOf(owner.key);
+      const reply = await runner.on(location, journalScripts.refence, args, timeoutMs);
       if (reply === null) return null;
       return { fence: { attempt: owner.fence.attempt, token }, journal: journalOf(reply) };
     },
@@ -144,15 +144,15 @@ function fieldsOf(flat: readonly unknown[]): ReadonlyMap<string, Uint8Array> {
   return fields;
 }
 
-/** The call that the look-up table has for a downstream key: it has the place of the record, and the name of the step. */
+/** The call that the look-up table has for a downstream key: it has the location of the record, and the name of the step. */
 async function foundCall(runner: Runner, found: unknown): Promise<JournalCall | null> {
   if (found == null) return null;
   const text = textOf(found);
-  return callAt(runner, runner.layout.placeAt(text.slice(0, digestLength)), text.slice(digestLength));
+  return callAt(runner, runner.layout.locationAt(text.slice(0, digestLength)), text.slice(digestLength));
 }
 
-async function callAt(runner: Runner, place: Place, name: string): Promise<JournalCall | null> {
-  const reply = await runner.on(place, journalScripts.call, [name]);
+async function callAt(runner: Runner, location: RedisLocation, name: string): Promise<JournalCall | null> {
+  const reply = await runner.on(location, journalScripts.call, [name]);
   if (reply === null) return null;
   const [view, call] = listOf(reply);
   const record = readingOf(view).stored?.record;
@@ -174,9 +174,11 @@ function finishedCalls(
     before: timeText(to),
     limit,
   };
-  return collect(runner, search, async ({ place, rest }) => {
+  return collect(runner, search, async ({ location, rest }) => {
     const downstreamKey = rest.slice(16, -digestLength - 1);
-    const [, found] = listOf(await runner.ask(place.partition, partitionScripts.find, [`c${downstreamKey}`]));
+    const [, found] = listOf(
+      await runner.ask(location.partition, partitionScripts.find, [`c${downstreamKey}`]),
+    );
     const call = await foundCall(runner, found);
     const { state, finishedAt } = call?.step ?? { state: null, finishedAt: null };
     const same = finishedAt !== null && timeText(finishedAt) === rest.slice(0, 16);

@@ -8,7 +8,7 @@ import { partitionsMax, partitionTags } from "./slots.ts";
 export const digestLength = 43;
 
 /** Where one record is. */
-export interface Place {
+export interface RedisLocation {
   readonly partition: number;
   /** Replaces (tenant, scope, key) in names of Redis keys, so that these are short, of one form, and reveal nothing. */
   readonly digest: string;
@@ -35,20 +35,20 @@ export class Layout {
     this.#bases = partitionTags(partitions).map((tag) => `${prefix}:{${tag}}`);
   }
 
-  placeOf({ tenant, scope, key }: RecordKey): Place {
+  locationOf({ tenant, scope, key }: RecordKey): RedisLocation {
     const hash = createHash("sha256");
     for (const chunk of encodeFields([tenant, scope, key])) hash.update(chunk);
-    return this.placeAt(hash.digest("base64url"));
+    return this.locationAt(hash.digest("base64url"));
   }
 
   /** The same from the digest alone. */
-  placeAt(digest: string): Place {
+  locationAt(digest: string): RedisLocation {
     const first = Buffer.from(digest.slice(0, 6), "base64url").readUInt32BE(0);
     return { partition: first % this.partitions, digest };
   }
 
   /** KEYS of a script on one record. */
-  recordKeys({ partition, digest }: Place): readonly string[] {
+  recordKeys({ partition, digest }: RedisLocation): readonly string[] {
     const base = this.#base(partition);
     return [`${base}:i`, `${base}:l`, `${base}:r:${digest}`, `${base}:s:${digest}`, `${base}:a:${digest}`];
   }

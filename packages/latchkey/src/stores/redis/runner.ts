@@ -3,7 +3,7 @@ import { StoreError } from "../../errors.ts";
 import type { Clock } from "../../ports.ts";
 import { isReply, storeErrorOf } from "./certainty.ts";
 import type { Argument, RedisLink } from "./client.ts";
-import type { Layout, Place } from "./keys.ts";
+import type { Layout, RedisLocation } from "./keys.ts";
 import { listOf, numberOf } from "./replies.ts";
 import type { Script } from "./scripts/script.ts";
 import type { ServerTime } from "./server-time.ts";
@@ -38,13 +38,18 @@ export class Runner {
   }
 
   /** A step on one record. */
-  on(place: Place, script: Script, args: readonly Argument[] = [], timeoutMs?: number): Promise<unknown> {
+  on(
+    location: RedisLocation,
+    script: Script,
+    args: readonly Argument[] = [],
+    timeoutMs?: number,
+  ): Promise<unknown> {
     const { commandTimeoutMs } = this.#parts;
     return this.#inTime({
       script,
-      partition: place.partition,
-      keys: this.layout.recordKeys(place),
-      args: [place.digest, ...args],
+      partition: location.partition,
+      keys: this.layout.recordKeys(location),
+      args: [location.digest, ...args],
       timeoutMs: Math.min(timeoutMs ?? commandTimeoutMs, commandTimeoutMs),
     });
   }

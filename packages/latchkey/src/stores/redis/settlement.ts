@@ -32,24 +32,24 @@ export function redisSettlement(runner: Runner, random: Pick<Random, "token">): 
       const to = targets[settlement.event];
       const row = auditRow(key, guard, settlement, note);
       const args = [...guardArguments(guard), note.id, settlement.event, to, row, ...changeOf(settlement)];
-      return (await runner.on(layout.placeOf(key), settlementScripts.settle, args)) !== null;
+      return (await runner.on(layout.locationOf(key), settlementScripts.settle, args)) !== null;
     },
     async hasten(key, guard, note) {
       const event = guard.state === "retryable" || guard.state === "unknown" ? "retry" : "forget";
       const row = rowOf(key, guard, { event, from: guard.state, to: guard.state }, note);
       const args = [...guardArguments(guard), note.id, row];
-      return (await runner.on(layout.placeOf(key), settlementScripts.hasten, args)) !== null;
+      return (await runner.on(layout.locationOf(key), settlementScripts.hasten, args)) !== null;
     },
     claimUnknowns: (operations, limit, claimMs) =>
       claimUnknowns(runner, random.token(), operations, limit, claimMs),
     async postpone(key, guard, afterMs) {
       const args = [...guardArguments(guard), delay(afterMs)];
-      return (await runner.on(layout.placeOf(key), settlementScripts.postpone, args)) !== null;
+      return (await runner.on(layout.locationOf(key), settlementScripts.postpone, args)) !== null;
     },
     resumable: (operations, limit) => resumable(runner, operations, limit),
     list: (filter) => list(runner, filter),
     async audit(key) {
-      const rows = listOf(await runner.on(layout.placeOf(key), settlementScripts.audit));
+      const rows = listOf(await runner.on(layout.locationOf(key), settlementScripts.audit));
       return rows.map((row) => entryOf(JSON.parse(textOf(row)), key));
     },
   };
@@ -134,9 +134,9 @@ function claimUnknowns(
 ): Promise<readonly ClaimedUnknown[]> {
   const byPrefix = new Map(operations.map((operation) => [prefixes.unknown(operation), operation]));
   const search = { prefixes: [...byPrefix.keys()], due: true, limit };
-  return collect(runner, search, async ({ place, prefix }): Promise<ClaimedUnknown | null> => {
+  return collect(runner, search, async ({ location, prefix }): Promise<ClaimedUnknown | null> => {
     const args = [byPrefix.get(prefix) ?? "", token, String(claimMs)];
-    const claimed = writtenOf(await runner.on(place, settlementScripts.claimUnknown, args));
+    const claimed = writtenOf(await runner.on(location, settlementScripts.claimUnknown, args));
     if (claimed?.record.state !== "unknown") return null;
     return { record: claimed.record, tries: claimed.tries };
   });
@@ -148,8 +148,8 @@ function resumable(
   limit: number,
 ): Promise<readonly (InProgressRecord | RetryableRecord)[]> {
   const search = { prefixes: [...new Set(operations)].map(prefixes.resumable), due: true, limit };
-  return collect(runner, search, async ({ place }) => {
-    const work = resumableOf(readingOf(await runner.on(place, recordScripts.read)));
+  return collect(runner, search, async ({ location }) => {
+    const work = resumableOf(readingOf(await runner.on(location, recordScripts.read)));
     return work !== null && operations.includes(work.operation) ? work : null;
   });
 }
@@ -172,8 +172,8 @@ function list(runner: Runner, filter: RecordFilter): Promise<readonly LatchkeyRe
   const { state, tenant, operation, limit, after } = filter;
   const start = after === null ? {} : { after: `${timeText(after.createdAt)}${after.id}\x01` };
   const search = { prefixes: [prefixes.state(state)], due: false, limit, ...start };
-  return collect(runner, search, async ({ place }) => {
-    const record = readingOf(await runner.on(place, recordScripts.read)).stored?.record;
+  return collect(runner, search, async ({ location }) => {
+    const record = readingOf(await runner.on(location, recordScripts.read)).stored?.record;
     if (record?.state !== state) return null;
     if (tenant !== null && record.tenant !== tenant) return null;
     return operation === null || record.operation === operation ? record : null;

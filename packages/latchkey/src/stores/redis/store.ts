@@ -80,8 +80,8 @@ function lookUps(runner: Runner): Pick<Store, "read" | "readById" | "endedLeases
         const [at, digest] = listOf(reply);
         now = Math.max(now, numberOf(at));
         if (digest == null) continue;
-        const place = runner.layout.placeAt(textOf(digest));
-        const reading = readingOf(await runner.on(place, recordScripts.read));
+        const location = runner.layout.locationAt(textOf(digest));
+        const reading = readingOf(await runner.on(location, recordScripts.read));
         const record = reading.stored?.record;
         const found =
           record?.id === id && (tenant === null || (record.tenant === tenant && reading.stored?.addressable));
@@ -91,8 +91,8 @@ function lookUps(runner: Runner): Pick<Store, "read" | "readById" | "endedLeases
     },
 
     endedLeases: (limit) =>
-      collect<EndedLease>(runner, { prefixes: [prefixes.leases], due: true, limit }, async ({ place }) => {
-        const { now, stored } = readingOf(await runner.on(place, recordScripts.read));
+      collect<EndedLease>(runner, { prefixes: [prefixes.leases], due: true, limit }, async ({ location }) => {
+        const { now, stored } = readingOf(await runner.on(location, recordScripts.read));
         const record = runningOf(stored);
         if (record === null || stored?.terms == null || now < record.leaseEndsAt) return null;
         return giveUpReason(record, stored.terms, now) === null ? null : { record, ...stored.terms };
@@ -101,7 +101,7 @@ function lookUps(runner: Runner): Pick<Store, "read" | "readById" | "endedLeases
 }
 
 async function readAt(runner: Runner, key: RecordKey): Promise<StoredReading> {
-  return readingOf(await runner.on(runner.layout.placeOf(key), recordScripts.read));
+  return readingOf(await runner.on(runner.layout.locationOf(key), recordScripts.read));
 }
 
 function beginnings(
@@ -123,7 +123,7 @@ function beginnings(
       maybeBytes(life.input),
       ...fieldsOf(life, { ...more, x: random.token() }),
     ];
-    return writtenOf(await runner.on(runner.layout.placeOf(life), recordScripts.begin, args));
+    return writtenOf(await runner.on(runner.layout.locationOf(life), recordScripts.begin, args));
   };
   return {
     async create(life, replaces, terms) {
@@ -170,22 +170,22 @@ function attempts(
     async takeOver(key, guard, { version, digest }, token, terms) {
       const print = [String(version), bytes(digest)];
       const args = [...guardArguments(guard), ...print, token, ...termsArguments(terms), random.token()];
-      return runningOf(writtenOf(await runner.on(layout.placeOf(key), recordScripts.takeOver, args)));
+      return runningOf(writtenOf(await runner.on(layout.locationOf(key), recordScripts.takeOver, args)));
     },
     async renew(key, id, fence, leaseMs) {
       const args = [...ownerArguments({ id, fence }), String(leaseMs)];
-      return (await runner.on(layout.placeOf(key), recordScripts.renew, args)) !== null;
+      return (await runner.on(layout.locationOf(key), recordScripts.renew, args)) !== null;
     },
     async end(key, id, fence, end) {
       const [script, args] = endOf(end);
       const owner = [...ownerArguments({ id, fence }), random.token()];
-      const reply = await runner.on(layout.placeOf(key), script, [...owner, ...args]);
+      const reply = await runner.on(layout.locationOf(key), script, [...owner, ...args]);
       if (reply === null) return null;
       return { expiresAt: script === recordScripts.finish ? numberOf(reply) : null };
     },
     async giveUp(key, guard, errorCode, reconcileAfterMs) {
       const args = [...guardArguments(guard), maybeText(errorCode), delay(reconcileAfterMs), random.token()];
-      return (await runner.on(layout.placeOf(key), recordScripts.giveUp, args)) !== null;
+      return (await runner.on(layout.locationOf(key), recordScripts.giveUp, args)) !== null;
     },
   };
 }

@@ -21,11 +21,11 @@ export async function claimPending(
 function claimOf(runner: Runner, { operation, tokens, terms }: PendingWant) {
   const free = [...tokens];
   const search = { prefixes: [prefixes.pending(operation)], due: false, live: true, limit: tokens.length };
-  return collect(runner, search, async ({ place }): Promise<InProgressRecord | null> => {
+  return collect(runner, search, async ({ location }): Promise<InProgressRecord | null> => {
     const token = free.shift();
     if (token === undefined) return null;
     const args = [operation, token, ...termsArguments(terms)];
-    const claimed = runningOf(writtenOf(await runner.on(place, recordScripts.claimPending, args)));
+    const claimed = runningOf(writtenOf(await runner.on(location, recordScripts.claimPending, args)));
     // After an error the token may own a record, so only tokens of calls that claimed nothing are used again.
     if (claimed === null) free.push(token);
     return claimed;
@@ -35,7 +35,9 @@ function claimOf(runner: Runner, { operation, tokens, terms }: PendingWant) {
 export async function clean(runner: Runner, limit: number): Promise<CleanReport> {
   const take = async (kind: "abandon" | "purge" | "forget", prefix: string): Promise<number> => {
     const search = { prefixes: [prefix], due: true, limit };
-    const taken = await collect(runner, search, ({ place }) => runner.on(place, recordScripts.clean, [kind]));
+    const taken = await collect(runner, search, ({ location }) =>
+      runner.on(location, recordScripts.clean, [kind]),
+    );
     return taken.length;
   };
   const abandoned = await take("abandon", prefixes.pendingPastExpiry);

@@ -10,20 +10,20 @@ import { UntilOver } from "./until-over.ts";
 const waitingMax = 500;
 const commitAgainMs = 1_000;
 
-interface Lane {
+interface PartitionQueue {
   readonly queue: KafkaRecord[];
   readonly commits: OffsetCommits;
 }
 
 type CommitOf = (record: KafkaRecord) => (offset: bigint) => Promise<void>;
 
-export class Lanes<Tx> {
+export class PartitionQueues<Tx> {
   readonly #runtime: Runtime<Tx>;
   readonly #settling: Settling<Tx>;
   readonly #commitOf: CommitOf;
   readonly #pauses: Pauses<Tx>;
   readonly #semaphore: Semaphore;
-  readonly #lanes = new Map<string, Lane>();
+  readonly #partitions = new Map<string, PartitionQueue>();
   readonly #working = new Set<Promise<void>>();
   readonly #begun = new Begun();
   #waiting = 0;
@@ -41,16 +41,16 @@ export class Lanes<Tx> {
     this.#semaphore = new Semaphore(concurrency);
   }
 
-  /** Resolves when another record may be added; never after the lanes are closed. */
+  /** Resolves when another record may be added; never after the queues are closed. */
   async add(record: KafkaRecord): Promise<void> {
-    const place = `${record.topic}:${record.partition}`;
-    const lane = this.#lanes.get(place) ?? {
+    const name = `${record.topic}:${record.partition}`;
+    const partition = this.#partitions.get(name) ?? {
       queue: [],
       commits: new OffsetCommits(this.#commitOf(record)),
     };
-    this.#lanes.set(place, lane);
+    this.#partitions.set(name, partition);
     this.#waiting += 1;
-    if (lane.queue.push(record) === 1) this.#begin(lane);
+    if (partition.queue.push(record) === 1) this.#begin(partition);
     while (this.#waiting >= waitingMax) await this.#room.promise;
   }
 
@@ -62,7 +62,7 @@ export class Lanes<Tx> {
   /** Drops the waiting records; resolves when the running ones have ended and the offsets of settled ones are committed, or the commit has failed. */
   async finish(): Promise<void> {
     await this.#close("finishing");
-    const flushed = [...this.#lanes.values()].map(({ commits }) => commits.flushed());
+    const flushed = [...this.#partitions.values()].map(({ commits }) => commits.flushed());
     for (const result of await Promise.allSettled(flushed))
       if (result.status === "rejected") this.#report(result.reason);
   }
@@ -74,12 +74,12 @@ export class Lanes<Tx> {
     await Promise.all(this.#working);
   }
 
-  #begin(lane: Lane): void {
-    const working = this.#work(lane).finally(() => this.#working.delete(working));
+  #begin(partition: PartitionQueue): void {
+    const working = this.#work(partition).finally(() => this.#working.delete(working));
     this.#working.add(working);
   }
 
-  async #work({ queue, commits }: Lane): Promise<void> {
+  async #work({ queue, commits }: PartitionQueue): Promise<void> {
     for (let record = queue[0]; record !== undefined; record = queue[0]) {
       if (!(await this.#mayGoOn(commits))) {
         if (this.#state !== "open") return;

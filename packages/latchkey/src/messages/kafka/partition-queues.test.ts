@@ -1,10 +1,10 @@
-/** Lanes on a clock that the test drives: what waits for what, and what is committed when an assignment ends. */
+/** Partition queues on a clock that the test drives: what waits for what, and what is committed when an assignment ends. */
 import { expect, test } from "vitest";
 import { createLatchkey } from "../../latchkey.ts";
 import { memoryStore } from "../../stores/memory.ts";
 import type { LatchkeyEvent } from "../../telemetry/events.ts";
 import { manualPorts } from "../../testing/manual-ports.ts";
-import { Lanes } from "./lanes.ts";
+import { PartitionQueues } from "./partition-queues.ts";
 import type { KafkaRecord } from "./record.ts";
 import type { Settling } from "./settling.ts";
 
@@ -35,7 +35,7 @@ function setUp(concurrency = 20) {
       return (await answers.get(nameOf(record))?.shift()) ?? null;
     },
   } as unknown as Settling<unknown>;
-  const lanes = new Lanes(
+  const queues = new PartitionQueues(
     latchkey.runtime as never,
     settling,
     concurrency,
@@ -45,18 +45,18 @@ function setUp(concurrency = 20) {
           commits.push({ name: `${partition}:${offset}`, succeed, fail });
         }),
   );
-  return { lanes, taken, flags, commits, answers, events, clock: ports.clock };
+  return { queues, taken, flags, commits, answers, events, clock: ports.clock };
 }
 
 test("one that has to wait is not taken again before its pause is over, nor is what is behind it", async () => {
-  const { lanes, taken, answers, clock, commits } = setUp();
+  const { queues, taken, answers, clock, commits } = setUp();
   answers.set("0:0", [1_000, 1_000]);
   for (const [partition, offset] of [
     [0, 0],
     [0, 1],
     [1, 0],
   ] as const)
-    await lanes.add(recordAt(partition, offset));
+    await queues.add(recordAt(partition, offset));
   await clock.advance(999);
   expect(taken).toEqual(["0:0", "1:0"]);
   await clock.advance(1);
@@ -68,23 +68,23 @@ test("one that has to wait is not taken again before its pause is over, nor is w
 });
 
 test("the first ones of an assignment may have begun before, and the inbox is notified", async () => {
-  const { lanes, flags, clock, commits } = setUp();
-  for (let offset = 0; offset < 103; offset++) await lanes.add(recordAt(0, offset));
+  const { queues, flags, clock, commits } = setUp();
+  for (let offset = 0; offset < 103; offset++) await queues.add(recordAt(0, offset));
   await clock.advance(0);
   for (let commit = 0; commit < commits.length; commit++) {
     commits[commit]?.succeed();
     await clock.advance(0);
   }
   expect([flags.length, flags.indexOf(false)]).toEqual([103, 101]);
-  await lanes.drop();
+  await queues.drop();
 });
 
 test("no more than so many partitions at once", async () => {
-  const { lanes, taken, answers, clock } = setUp(2);
+  const { queues, taken, answers, clock } = setUp(2);
   const gate = Promise.withResolvers<null>();
   for (const partition of [0, 1, 2]) {
     answers.set(`${partition}:0`, [gate.promise]);
-    await lanes.add(recordAt(partition, 0));
+    await queues.add(recordAt(partition, 0));
   }
   await clock.advance(0);
   expect(taken).toEqual(["0:0", "1:0"]);
@@ -94,13 +94,13 @@ test("no more than so many partitions at once", async () => {
 });
 
 test("memory is bounded: from a limit on nothing more is taken in until something is settled", async () => {
-  const { lanes, answers, clock } = setUp();
+  const { queues, answers, clock } = setUp();
   const gate = Promise.withResolvers<null>();
   answers.set("0:0", [gate.promise]);
   let added = 0;
   void (async () => {
     for (let offset = 0; offset < 600; offset++) {
-      await lanes.add(recordAt(0, offset));
+      await queues.add(recordAt(0, offset));
       added += 1;
     }
   })();
@@ -110,19 +110,19 @@ test("memory is bounded: from a limit on nothing more is taken in until somethin
   // A hundred are settled while the first commit hangs, and no more.
   await clock.advance(0);
   expect(added).toBe(599);
-  await lanes.drop();
+  await queues.drop();
 });
 
 test("finishing waits for what runs and for its commit; dropping commits nothing more", async () => {
   for (const end of ["finish", "drop"] as const) {
-    const { lanes, taken, answers, clock, commits } = setUp();
+    const { queues, taken, answers, clock, commits } = setUp();
     const gate = Promise.withResolvers<null>();
     answers.set("0:0", [gate.promise]);
-    await lanes.add(recordAt(0, 0));
-    await lanes.add(recordAt(0, 1));
+    await queues.add(recordAt(0, 0));
+    await queues.add(recordAt(0, 1));
     await clock.advance(0);
     let over = false;
-    const ending = lanes[end]().then(() => {
+    const ending = queues[end]().then(() => {
       over = true;
     });
     await clock.advance(0);
@@ -137,12 +137,12 @@ test("finishing waits for what runs and for its commit; dropping commits nothing
 });
 
 test("a commit that fails is reported and made again after a pause, and nothing runs meanwhile", async () => {
-  const { lanes, taken, clock, commits, events } = setUp();
-  await lanes.add(recordAt(0, 0));
+  const { queues, taken, clock, commits, events } = setUp();
+  await queues.add(recordAt(0, 0));
   await clock.advance(0);
   commits[0]?.fail(new Error("no coordinator"));
   await clock.advance(0);
-  await lanes.add(recordAt(0, 1));
+  await queues.add(recordAt(0, 1));
   await clock.advance(999);
   expect([taken, events.filter(({ type }) => type === "service_error").length]).toEqual([["0:0"], 1]);
   await clock.advance(1);
