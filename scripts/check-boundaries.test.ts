@@ -30,6 +30,11 @@ test.each([
   ["stores/postgres.ts", 'import { memoryStore } from "./memory.ts";'],
   ["stores/postgres.ts", 'export { memoryStore } from "./memory.ts";'],
   ["stores/postgres/admit.ts", 'import { memoryStore } from "../memory.ts";'],
+  ["http/hono/hono.ts", 'import type { ExpressMessage } from "../express/express-types.ts";'],
+  ["http/node.ts", 'import { readReply } from "./fastify/fastify-reply.ts";'],
+  ["http/node-response/submit.ts", 'import { toResponse } from "../fetch/fetch-messages.ts";'],
+  ["sql/kysely.ts", 'import { sendPipeline } from "./pg/pipeline.ts";'],
+  ["sql/transaction.ts", 'import type { PgClient } from "./pg/client.ts";'],
   ["execution/run.ts", 'import { postgresStore } from "../stores/postgres.ts";'],
   ["execution/run.ts", 'const { postgresStore } = await import("../stores/postgres.ts");'],
   ["execution/run.ts", 'import { fakeClock } from "../testing/fake-clock.ts";'],
@@ -61,6 +66,12 @@ test.each([
   ["cli/main.ts", 'import { postgresStore } from "../stores/postgres.ts";'],
   ["testing/index.ts", 'import { memoryStore } from "../stores/memory.ts";'],
   ["http/node.ts", 'import type { IncomingMessage } from "node:http";'],
+  ["http/hono/hono.ts", 'import { requireUnread } from "../node-response/submit.ts";'],
+  ["http/hono/hono-messages.ts", 'import { toResponse } from "../fetch/fetch-messages.ts";'],
+  ["sql/kysely.ts", 'import { pgBridge } from "./pg/bridge.ts";'],
+  ["sql/kysely.ts", 'import { checkKysely } from "./kysely/session.ts";'],
+  ["sql/mikro-orm/orm.ts", 'import { checkKysely } from "../kysely/session.ts";'],
+  ["stores/postgres/store.ts", 'import { pgBridge } from "../../sql/pg/bridge.ts";'],
 ])("%s may have: %s", (path, text) => {
   expect(problemsOf(path, text)).toEqual([]);
 });

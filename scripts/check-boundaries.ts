@@ -24,8 +24,8 @@ export interface BoundaryRules {
     readonly values?: readonly string[];
     readonly builtins: readonly string[];
   }[];
-  /** Folders of one contract and its adapters. A public file that is not `core` is an adapter. */
-  readonly families: readonly { readonly folder: string; readonly core: readonly string[] }[];
+  /** Folders of one contract and its adapters. */
+  readonly families: readonly Family[];
   /** Modules outside a family that may import its adapters. */
   readonly assemblers: readonly string[];
   /** Imports that break a rule, each with the reason. */
@@ -37,6 +37,20 @@ export interface BoundaryRules {
     readonly emptyCalls: readonly string[];
     readonly builtins: readonly string[];
   };
+}
+
+export interface Family {
+  readonly folder: string;
+  /** Public files that are no adapters. */
+  readonly core: readonly string[];
+  /** Names of the folders in it that all adapters may use. Each other folder is the adapter's of that name. */
+  readonly shared: readonly string[];
+  /** Adapters that use files of another adapter. */
+  readonly uses: readonly {
+    readonly adapters: readonly string[];
+    readonly of: readonly string[];
+    readonly reason: string;
+  }[];
 }
 
 export const rules: BoundaryRules = {
@@ -78,8 +92,57 @@ export const rules: BoundaryRules = {
     { folder: "operations/policies/", types: ["engine/"], builtins: ["node:crypto"] },
   ],
   families: [
-    { folder: "stores/", core: ["stores/store.ts"] },
-    { folder: "sql/", core: ["sql/transaction.ts"] },
+    {
+      folder: "stores/",
+      core: ["stores/store.ts"],
+      shared: [],
+      uses: [
+        { adapters: ["pglite"], of: ["stores/postgres/"], reason: "PGlite is Postgres" },
+        {
+          adapters: ["archive"],
+          of: ["stores/postgres/sql/texts.ts", "stores/postgres/statement.ts", "stores/postgres/template.ts"],
+          reason: "an archive is a table of Postgres",
+        },
+      ],
+    },
+    {
+      folder: "sql/",
+      core: ["sql/transaction.ts"],
+      shared: ["pg-clients"],
+      uses: [
+        {
+          adapters: ["drizzle", "knex", "kysely", "mikro-orm", "prisma", "sequelize", "typeorm"],
+          of: ["sql/pg/bridge.ts", "sql/pg/client.ts", "sql/pg/options.ts"],
+          reason: "their connections are `pg` clients",
+        },
+        {
+          adapters: ["drizzle", "kysely"],
+          of: ["sql/pglite/bridge.ts", "sql/pglite/database.ts"],
+          reason: "they also work over PGlite",
+        },
+        {
+          adapters: ["mikro-orm"],
+          of: ["sql/kysely/connection.ts", "sql/kysely/session.ts"],
+          reason: "MikroORM sends its statements through Kysely",
+        },
+        {
+          adapters: ["postgres-js"],
+          of: [
+            "sql/pg/client.ts",
+            "sql/pg/control-statements.ts",
+            "sql/pg/options.ts",
+            "sql/pg/pool-share.ts",
+            "sql/pg/wire-messages.ts",
+          ],
+          reason: "its server and its options are the same",
+        },
+        {
+          adapters: ["pglite"],
+          of: ["sql/pg/wire-messages.ts"],
+          reason: "its rows are read in the same way",
+        },
+      ],
+    },
     {
       folder: "http/",
       core: [
@@ -88,8 +151,18 @@ export const rules: BoundaryRules = {
         "http/protocol/problem-types.ts",
         "http/protocol/capture.ts",
       ],
+      shared: ["node-response", "protocol", "shared"],
+      uses: [
+        { adapters: ["hono"], of: ["http/fetch/fetch-messages.ts"], reason: "Hono's messages are Fetch's" },
+        {
+          adapters: ["nest"],
+          of: ["http/fastify/fastify-reply.ts", "http/fastify/fastify-types.ts"],
+          reason: "Nest runs on Fastify, too",
+        },
+        { adapters: ["nest"], of: ["http/openapi/"], reason: "it describes its routes itself" },
+      ],
     },
-    { folder: "messages/", core: ["messages/broker.ts", "messages/inbox.ts"] },
+    { folder: "messages/", core: ["messages/broker.ts", "messages/inbox.ts"], shared: [], uses: [] },
   ],
   assemblers: ["testing/", "cli/"],
   exceptions: [],
@@ -158,6 +231,7 @@ function importProblems(
   return [
     ...closedProblems(from, to, item.typeOnly, boundaries),
     ...adapterProblems(from, to, publicFiles, boundaries),
+    ...siblingProblems(from, to, boundaries),
   ];
 }
 
@@ -216,6 +290,20 @@ function adapterProblems(
   if (!isWithin(from, family.folder))
     return [`imports the adapter ${to}; import the contract ${family.core[0]}`];
   return [`imports the sibling adapter ${to}; ${shared}`];
+}
+
+function siblingProblems(from: string, to: string, { families }: BoundaryRules): readonly string[] {
+  const family = families.find(({ folder }) => isWithin(from, folder) && isWithin(to, folder));
+  if (family === undefined) return [];
+  const { folder, shared, uses } = family;
+  const [owner, ...below] = to.slice(folder.length).split("/");
+  if (owner === undefined || below.length === 0 || shared.includes(owner)) return [];
+  const user = from.slice(folder.length).split("/")[0]?.replace(/\.ts$/, "") ?? "";
+  const isNamed = uses.some(({ adapters, of }) => adapters.includes(user) && isOneOf(to, of));
+  if (user === owner || isNamed) return [];
+  return [
+    `imports ${to}, which belongs to the adapter ${owner}; move what both need into a folder that is \`shared\``,
+  ];
 }
 
 /** Uses of the process's clock, timers and randomness in modules of another package, by path below its `src`. */

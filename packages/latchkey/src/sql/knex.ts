@@ -4,9 +4,9 @@ import { checkOptions, checkPorts, type OptionNames } from "../known-options.ts"
 import { type KnexDatabase, poolOf } from "./knex/pool.ts";
 import { type KnexTx, type OpenedKnex, openKnex } from "./knex/transaction.ts";
 import { pgBridge } from "./pg/bridge.ts";
-import type { QueryClient } from "./pg/callback-queries.ts";
 import type { PgPool } from "./pg/client.ts";
 import { openConnections, type PgOptions, pgOptionNames } from "./pg/options.ts";
+import type { QueryClient } from "./pg-clients/callback-queries.ts";
 import type { BridgeOutcome, TransactionBridge } from "./transaction.ts";
 
 export type { KnexDatabase, KnexTx };

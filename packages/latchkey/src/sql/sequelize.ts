@@ -2,9 +2,9 @@
 
 import { checkOptions, checkPorts, type OptionNames } from "../known-options.ts";
 import { pgBridge } from "./pg/bridge.ts";
-import type { QueryClient } from "./pg/callback-queries.ts";
 import type { PgPool } from "./pg/client.ts";
 import { openConnections, type PgOptions, pgOptionNames } from "./pg/options.ts";
+import type { QueryClient } from "./pg-clients/callback-queries.ts";
 import { isolationOf, poolOf, type SequelizeDatabase } from "./sequelize/pool.ts";
 import { type OpenedSequelize, openSequelize, type SequelizeTx } from "./sequelize/transaction.ts";
 import type { TransactionBridge } from "./transaction.ts";

@@ -2,9 +2,9 @@
 
 import { checkOptions, checkPorts, type OptionNames } from "../known-options.ts";
 import { pgBridge } from "./pg/bridge.ts";
-import type { QueryClient } from "./pg/callback-queries.ts";
 import type { PgPool } from "./pg/client.ts";
 import { openConnections, type PgOptions, pgOptionNames } from "./pg/options.ts";
+import type { QueryClient } from "./pg-clients/callback-queries.ts";
 import type { TransactionBridge } from "./transaction.ts";
 import { isolationOf, poolOf, type TypeormDataSource } from "./typeorm/data-source.ts";
 import { throughTypeorm } from "./typeorm/session.ts";

@@ -1,9 +1,9 @@
 /** Keeps the bytes of bodies that Fastify parses. */
 import { Readable } from "node:stream";
-import { isMultipart, uploadedForm } from "../express/uploads.ts";
 import { announcesBody, headerLines, peekBytes, readBytes } from "../node-response/node-messages.ts";
 import type { BodyReading, Incoming } from "../protocol/incoming.ts";
 import { parsedReading } from "../protocol/request-body.ts";
+import { isMultipart, uploadedForm } from "../shared/uploads.ts";
 import type { FastifyApp, FastifyMessage } from "./fastify-types.ts";
 
 export interface Bodies {

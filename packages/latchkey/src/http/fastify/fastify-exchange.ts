@@ -6,15 +6,15 @@ import { type ServerResponse, validateHeaderName, validateHeaderValue } from "no
 import { pipeline, Readable } from "node:stream";
 import { LatchkeyError } from "../../errors.ts";
 import { insideAttempt } from "../../execution/nesting.ts";
-import { textOf } from "../fetch/fetch-messages.ts";
 import { type Head, linesOf, readHead, restoreHead, setFields } from "../node-response/head.ts";
 import { type LateRun, LazyBuffering } from "../node-response/lazy-buffering.ts";
+import { errorStatusMin } from "../node-response/middleware-answers.ts";
 import { sendHandlerReply } from "../node-response/node-messages.ts";
 import { giveAnswer } from "../node-response/response-interceptor.ts";
 import type { Reply } from "../protocol/capture.ts";
 import { beforeHandler } from "../protocol/exchange.ts";
-import { errorStatusMin } from "../node-response/middleware-answers.ts";
 import type { Answered } from "../protocol/outcome.ts";
+import { textOf } from "../shared/body-text.ts";
 import { adoptReply, ownReply, restoreHeaders } from "./fastify-reply.ts";
 import type { FastifyAnswer, FastifyHeaders, SendDone } from "./fastify-types.ts";
 

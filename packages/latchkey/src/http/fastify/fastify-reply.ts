@@ -1,8 +1,8 @@
 /** Saves, copies and restores the state of a Fastify reply, and sends an answer through one. */
 import type { ServerResponse } from "node:http";
-import { type OwnProperties, readOwn, restoreOwn } from "../koa/own-properties.ts";
 import { setFields } from "../node-response/head.ts";
 import type { Reply } from "../protocol/capture.ts";
+import { type OwnProperties, readOwn, restoreOwn } from "../shared/own-properties.ts";
 import type { FastifyAnswer, FastifyHeaders } from "./fastify-types.ts";
 
 export interface ReplyState {

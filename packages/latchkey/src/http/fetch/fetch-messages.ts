@@ -1,8 +1,8 @@
 /** Reads Fetch requests and makes Fetch responses, for every adapter whose handlers return a `Response`. */
-import { isUtf8 } from "node:buffer";
 import { LatchkeyError } from "../../errors.ts";
 import type { HeaderEntry, Reply } from "../protocol/capture.ts";
 import type { BodyReading, HeaderLines } from "../protocol/incoming.ts";
+import { textOf } from "../shared/body-text.ts";
 
 /** Path and query of a request. */
 export function targetOf(request: Pick<Request, "url">): string {
@@ -104,16 +104,6 @@ export function toResponse(reply: Reply, prepared: readonly HeaderEntry[] = []):
     (headers instanceof Headers ? null : textOf(reply.body)) ?? Buffer.from(reply.body),
     init,
   );
-}
-
-/** Longer bodies are not copied to text. */
-const textMaxBytes = 16_384;
-
-/** The body as text, if it is UTF-8: Node sends text in one write with the head, but bytes in a second one. */
-export function textOf({ buffer, byteOffset, byteLength }: Uint8Array): string | null {
-  if (byteLength > textMaxBytes) return null;
-  const bytes = Buffer.from(buffer, byteOffset, byteLength);
-  return isUtf8(bytes) ? bytes.toString("utf8") : null;
 }
 
 /**

@@ -1,7 +1,6 @@
 /** Reads requests from Hono contexts and answers through them. */
 import type { IncomingMessage } from "node:http";
 import { LatchkeyError } from "../../errors.ts";
-import { uploadedForm } from "../express/uploads.ts";
 import {
   captureResponse,
   isFinalStatus,
@@ -15,6 +14,7 @@ import { readUnder, untouchedMessage } from "../node-response/fetch-server.ts";
 import { headerLines, requireHttp1 } from "../node-response/node-messages.ts";
 import type { HeaderEntry, Reply } from "../protocol/capture.ts";
 import type { BodyReading, HeaderLines, Incoming } from "../protocol/incoming.ts";
+import { uploadedForm } from "../shared/uploads.ts";
 import type { HonoContext } from "./hono-types.ts";
 
 /**

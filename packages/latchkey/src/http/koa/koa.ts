@@ -16,9 +16,9 @@ import type { Answered } from "../protocol/outcome.ts";
 import { markProtected } from "../protocol/protection.ts";
 import { createServing, type ServeContext } from "../protocol/serving.ts";
 import { createStatus } from "../protocol/status.ts";
+import { readOwn, restoreOwn } from "../shared/own-properties.ts";
 import { respond } from "./koa-respond.ts";
 import type { KoaContext, KoaMessage } from "./koa-types.ts";
-import { readOwn, restoreOwn } from "./own-properties.ts";
 
 /** A protected handler: it receives `tx` (under `transaction`) and `attempt`, and answers through `ctx`. */
 export type KoaHandler<C, Tx, E extends Execution> = (ctx: C, context: HandlerContext<Tx, E>) => unknown;
@@ -55,7 +55,11 @@ export function koaProtect<Tx, C extends KoaMessage = KoaContext>(
   ) => {
     const submit = exchange.route(operation, overrides);
     const protectedHandler = async (ctx: Own): Promise<void> => {
-      const answer = { res: ctx.res, limitBytes: operation.settings.answerHoldBytes, middlewareMayAnswer: true };
+      const answer = {
+        res: ctx.res,
+        limitBytes: operation.settings.answerHoldBytes,
+        middlewareMayAnswer: true,
+      };
       // C is what the adapter's options know of a context, Own what this route knows of the same one.
       const request = ctx as KoaMessage as C;
       let errors: DeferredErrors | null = null;

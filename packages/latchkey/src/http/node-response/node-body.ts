@@ -2,9 +2,9 @@
 import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
 import { exactJson } from "../../fingerprint/parsed-value.ts";
-import { isMultipart, uploadedForm } from "../express/uploads.ts";
 import type { BodyReading } from "../protocol/incoming.ts";
 import { isPlaceholder, parsedReading, parseJsonBody } from "../protocol/request-body.ts";
+import { isMultipart, uploadedForm } from "../shared/uploads.ts";
 import { announcesBody, badRequest, readBytes, requireHttp1 } from "./node-messages.ts";
 
 /** The object on which a framework keeps a request's body: Node's message, or the framework's own request. */

@@ -2,9 +2,9 @@
 import { type IncomingMessage, ServerResponse } from "node:http";
 import { Socket } from "node:net";
 import type { Readable } from "node:stream";
-import { textOf } from "../fetch/fetch-messages.ts";
 import { framing, isFraming, type Reply } from "../protocol/capture.ts";
 import type { BodyReading, HeaderLines } from "../protocol/incoming.ts";
+import { textOf } from "../shared/body-text.ts";
 import { hasLines, isSubstitute, setFields } from "./head.ts";
 
 /**

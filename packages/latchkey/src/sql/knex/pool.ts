@@ -1,6 +1,6 @@
 /** The pool of a Knex instance in the form of the `pg` pool that the rest of Latchkey uses. */
 import type { PgPool } from "../pg/client.ts";
-import { acquireFrom, releasable } from "../pg/other-pool.ts";
+import { acquireFrom, releasable } from "../pg-clients/other-pool.ts";
 
 /** An instance made by `knex({ client: "pg", … })`. */
 export interface KnexDatabase {

@@ -4,7 +4,7 @@
  * driver does, whichever builder made it and whenever it is sent.
  */
 import type { LatchkeyError } from "../../errors.ts";
-import { callBack, type QueryClient, queryWithCallback } from "../pg/callback-queries.ts";
+import { callBack, type QueryClient, queryWithCallback } from "../pg-clients/callback-queries.ts";
 import { refusedEnd, refusedRollback } from "../refused-end.ts";
 import type { KnexDatabase } from "./pool.ts";
 

@@ -1,7 +1,7 @@
 /** The pool of a Sequelize instance in the form of the `pg` pool that the rest of Latchkey uses. */
 import type { PgConnector, PgPool } from "../pg/client.ts";
-import { isolationNamed } from "../pg/isolation-names.ts";
-import { acquireFrom, releasable } from "../pg/other-pool.ts";
+import { isolationNamed } from "../pg-clients/isolation-names.ts";
+import { acquireFrom, releasable } from "../pg-clients/other-pool.ts";
 import type { IsolationLevel } from "../transaction.ts";
 
 /** An instance of `Sequelize` 6. */

@@ -3,7 +3,7 @@
  * connection is the guarded client. Everything that relies on more than Sequelize's documentation is in this file.
  */
 import type { LatchkeyError } from "../../errors.ts";
-import { type QueryClient, queryWithCallback } from "../pg/callback-queries.ts";
+import { type QueryClient, queryWithCallback } from "../pg-clients/callback-queries.ts";
 import { refusedEnd, refusedRollback } from "../refused-end.ts";
 import type { SequelizeDatabase } from "./pool.ts";
 

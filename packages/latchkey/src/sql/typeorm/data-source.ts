@@ -1,7 +1,7 @@
 /** The parts of a TypeORM DataSource that Latchkey needs: its pool, and how it begins transactions. */
 
 import type { PgPool } from "../pg/client.ts";
-import { isolationNamed } from "../pg/isolation-names.ts";
+import { isolationNamed } from "../pg-clients/isolation-names.ts";
 import type { IsolationLevel } from "../transaction.ts";
 
 /** A `DataSource` of TypeORM for Postgres. */

@@ -4,7 +4,7 @@
  * transaction inside is a savepoint. Everything that relies on more than TypeORM's documentation is in this file.
  */
 import type { LatchkeyError } from "../../errors.ts";
-import type { QueryClient } from "../pg/callback-queries.ts";
+import type { QueryClient } from "../pg-clients/callback-queries.ts";
 import { refusedEnd, refusedRollback } from "../refused-end.ts";
 import type { TypeormDataSource } from "./data-source.ts";
 

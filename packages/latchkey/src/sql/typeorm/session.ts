@@ -1,5 +1,5 @@
 /** One transaction through TypeORM, with the notifications of the DataSource's subscribers. */
-import type { QueryClient } from "../pg/callback-queries.ts";
+import type { QueryClient } from "../pg-clients/callback-queries.ts";
 import { warnOfSubscriber } from "../subscriber-warning.ts";
 import type { BridgeOutcome, BridgeSession, BridgeWork } from "../transaction.ts";
 import type { TypeormDataSource } from "./data-source.ts";
