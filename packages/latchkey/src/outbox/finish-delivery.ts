@@ -90,7 +90,7 @@ async function finishInTransaction<Tx>(
   if (finished.kind === "delivered") return delivered(delivery, state, finished.answered);
   if (finished.kind === "lost") return left(delivery);
   if (finished.kind === "in_doubt") return afterCommitInDoubt(delivery, state, finished);
-  // An attempt may run for as long as it likes, and its record then waits for this answer.
+  // An attempt may run for any length of time, and afterwards its record waits for this answer.
   const mayWait = finished.errorCode === answerTooEarly;
   const spent = finished.kind === "retry" && !mayWait && unsentTries(state) >= options.attemptsMax;
   const verdict: Failed = spent

@@ -58,7 +58,7 @@ export interface Job<Tx> {
 
 /** Lets the first rounds of several submissions share transactions. */
 export interface SharedRounds<Tx> {
-  /** Null: it continues in its own transactions. Throws the same errors as an own round. */
+  /** Null: it continues in its own transactions. Throws the same errors as a round in a transaction of its own. */
   round(job: Job<Tx>): Promise<Round>;
   /** @throws {StoreError} `not_sent` if none of them may run again. */
   requireOpen(): void;

@@ -53,7 +53,7 @@ type MemberState =
   | { readonly kind: "timed_out"; readonly ran: Ran }
   /** It has written its part, and its record will be committed. */
   | { readonly kind: "kept"; readonly ran: Ran; readonly id: string }
-  /** Its writes are undone. The outcome holds only if the other parts are committed, because it may have met them. */
+  /** Its writes are undone. The outcome holds only if the other parts are committed, because its handler may have read their writes. */
   | { readonly kind: "undone"; readonly outcome: Outcome };
 
 /** How the transaction continues after a member. */

@@ -70,7 +70,7 @@ export function postgresTransactions<Tx>(
         (leftMs) => [
           statements.waitSettings.bind({ limit_ms: timeoutText(leftMs) }),
           statements.waitLock.bind({ lock }),
-          // A statement of its own, because its snapshot must be younger than the lock.
+          // A separate statement, because its snapshot must be taken after the lock.
           look,
           // The COMMIT of this write is replicated after everything that was read.
           statements.barrier.bind({}),
@@ -96,7 +96,7 @@ async function run<Tx, T>(
   const known = settings.lockOf(request.key);
   const lock = typeof known === "string" ? known : await known;
   const read = () => statements.read.bind(keyValues(request.key));
-  // At SERIALIZABLE a look-up inside would make different keys of a small table fail each other.
+  // At SERIALIZABLE a look-up inside the transaction would make transactions of different keys in a small table fail.
   const apart = (request.isolation ?? parts.sessions.isolation) === "serializable";
   const earlier = apart ? lookOf(await parts.executor.read(read())) : null;
   let started = false;
@@ -155,7 +155,7 @@ async function runOptimistic<Tx, T>(
       const row = onlyRow(first);
       const opened = openedSession(row);
       if (request.isolation === null) parts.sessions.isolation = opened.isolation;
-      // Where an ordinary transaction would begin again, the caller begins again with an ordinary transaction.
+      // An ordinary transaction begins again by itself. For this one the caller begins again, with an ordinary one.
       if (opened.isolation === "serializable") throw new LookedInside();
       seen = lookOf(second);
       if (seen.reading.record?.state === "in_progress") throw new LeaseUnread();

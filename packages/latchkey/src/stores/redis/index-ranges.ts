@@ -31,7 +31,7 @@ export function timeText(time: number): string {
 
 export interface Entry {
   readonly location: RedisLocation;
-  /** The one of the search's prefixes with which it begins. */
+  /** The prefix of the search that the entry begins with. */
   readonly prefix: string;
   /** The text after the prefix; entries are ordered by it. */
   readonly rest: string;
@@ -77,7 +77,7 @@ export async function collect<T>(
   return found;
 }
 
-/** An entry that fails does not discard the others, which may be claimed already; the call fails only if nothing was found. */
+/** If judging one entry fails, the others still count, because they may be claimed already. Rejects only if nothing was found. */
 async function judgeAll<T>(
   entries: readonly Entry[],
   judge: (entry: Entry) => Promise<T | null>,
@@ -91,7 +91,7 @@ async function judgeAll<T>(
   return found;
 }
 
-/** The smallest entries, until a source runs empty that may have smaller ones. */
+/** The smallest entries, up to the point where a source has to be filled again, which may have smaller ones. */
 function firstOf(sources: readonly Source[], count: number): readonly Entry[] {
   const entries: Entry[] = [];
   while (entries.length < count && sources.every((source) => source.ended || source.next !== null)) {

@@ -144,7 +144,7 @@ function fieldsOf(flat: readonly unknown[]): ReadonlyMap<string, Uint8Array> {
   return fields;
 }
 
-/** The call that the look-up table has for a downstream key: it has the location of the record, and the name of the step. */
+/** The call under a downstream key, for which the look-up table has the digest of the record's key and the name of the step. */
 async function foundCall(runner: Runner, found: unknown): Promise<JournalCall | null> {
   if (found == null) return null;
   const text = textOf(found);
@@ -161,7 +161,7 @@ async function callAt(runner: Runner, location: RedisLocation, name: string): Pr
   return { key, recordId: record.id, fingerprint: record.fingerprint.digest, step: callOf(call) };
 }
 
-/** After the prefix, an entry has the time, the downstream key, and the digest after a separator. */
+/** An entry of the index is: the prefix, the time, the downstream key, a separator, the digest of the record's key. */
 function finishedCalls(
   runner: Runner,
   { effect, from, to, limit, after }: FinishedCallsQuery,
