@@ -181,7 +181,7 @@ describe(`refusals of PostgreSQL ${version}`, () => {
     test.each(own)(
       "in a statement of Latchkey's own, %s: refused by name, and the key is free",
       async (when) => {
-        const service = serviceOn(openPool(database.url, { max: 2, options: "-c statement_timeout=300ms" }));
+        const service = serviceOn(openPool(database.url, { max: 2, options: "-c statement_timeout=1s" }));
         for (const run of [service.order, service.mail]) await run("warm");
         const blocker = await database.admin.connect();
         // Its transaction reads the table before the handler runs, which a lock on reading would wait for.

@@ -76,11 +76,12 @@ describe("migratePostgres", () => {
   });
 
   test.each([
-    ["lock_timeout", "-c lock_timeout=20"],
-    ["statement_timeout", "-c statement_timeout=60"],
-    ["idle_in_transaction_session_timeout", "-c idle_in_transaction_session_timeout=20"],
-    ["serializable by default", "-c default_transaction_isolation=serializable"],
-  ])("waits for another process that migrates, under %s", async (_, settings) => {
+    ["lock_timeout", "-c lock_timeout=20", 20],
+    // Each of the migrations' own statements must end within it, on a busy machine too.
+    ["statement_timeout", "-c statement_timeout=1000", 1_000],
+    ["idle_in_transaction_session_timeout", "-c idle_in_transaction_session_timeout=20", 20],
+    ["serializable by default", "-c default_transaction_isolation=serializable", 20],
+  ])("waits for another process that migrates, under %s", async (_, settings, limitMs) => {
     const url = await emptyDatabase();
     const holder = openPool(url, { max: 1 });
     await holder.query(
@@ -89,7 +90,7 @@ describe("migratePostgres", () => {
     const pool = openPool(url, { max: 4, options: settings });
     const waiting = Promise.allSettled(Array.from({ length: 4 }, () => migratePostgres(pool)));
     await until(() => pool.totalCount === 4 && pool.waitingCount === 0);
-    const { rows } = await holder.query("select clock_timestamp() + interval '120 ms' as late");
+    const { rows } = await holder.query(`select clock_timestamp() + interval '${2 * limitMs} ms' as late`);
     const isLate = "select clock_timestamp() >= $1 as late";
     await until(async () => (await holder.query(isLate, [rows[0]?.late])).rows[0]?.late);
     await holder.query("commit");

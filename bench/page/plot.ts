@@ -1,13 +1,7 @@
-/** `npm run bench:plot`: draws the results of two runs of the bench for first requests, without a network and with one. */
-import { readFileSync, writeFileSync } from "node:fs";
+/** The picture of first requests, without a network and with one. */
 import { parse, View } from "vega";
 import { compile, type TopLevelSpec } from "vega-lite";
-import type { Result } from "./report.ts";
-
-const [near, far, out] = process.argv.slice(2);
-if (near === undefined || far === undefined || out === undefined) {
-  throw new TypeError("npm run bench:plot -- <performance.json without a network> <with one> <picture.svg>");
-}
+import type { Result } from "../report.ts";
 
 const names: Readonly<Record<string, string>> = {
   latchkey: "protected, default admission",
@@ -16,22 +10,16 @@ const names: Readonly<Record<string, string>> = {
 /** Readable on light and on dark pages. */
 const ink = "#808080";
 
-function rowsOf(file: string, network: string) {
-  const { results } = JSON.parse(readFileSync(file, "utf8")) as { readonly results: readonly Result[] };
+function rowsOf(results: readonly Result[], network: string) {
   return results
     .filter(({ framework, job, guard }) => framework === "express" && job === "order" && guard in names)
     .map(({ guard, concurrency, ratio }) => ({ network, concurrency, ratio, what: names[guard] }));
 }
 
-const spec: TopLevelSpec = {
+const specOf = (values: readonly object[]): TopLevelSpec => ({
   $schema: "https://vega.github.io/schema/vega-lite/v6.json",
   background: "transparent",
-  data: {
-    values: [
-      ...rowsOf(near, "database on the same machine"),
-      ...rowsOf(far, "0.5 ms round trip to the database"),
-    ],
-  },
+  data: { values: [...values] },
   facet: {
     column: {
       field: "network",
@@ -68,7 +56,13 @@ const spec: TopLevelSpec = {
     legend: { labelColor: ink },
     view: { stroke: null },
   },
-};
+});
 
-const view = new View(parse(compile(spec).spec), { renderer: "none" });
-writeFileSync(out, `${await view.toSVG()}\n`);
+/** @returns an SVG */
+export async function plot(near: readonly Result[], far: readonly Result[]): Promise<string> {
+  const values = [
+    ...rowsOf(near, "database on the same machine"),
+    ...rowsOf(far, "0.5 ms round trip to the database"),
+  ];
+  return new View(parse(compile(specOf(values)).spec), { renderer: "none" }).toSVG();
+}

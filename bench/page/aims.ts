@@ -1,28 +1,6 @@
-/** `npm run bench:aims`: one table of the aims of speed and what the last run of each bench measured, from their JSON. */
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { join, resolve } from "node:path";
-import { intoPage, type Result } from "./report.ts";
-
-interface Run<One> {
-  readonly date: string;
-  readonly command: string;
-  readonly results: readonly One[];
-}
-
-interface Named {
-  readonly name: string;
-}
-
-interface Dispatched extends Named {
-  readonly jobsPerSecond: number | null;
-  readonly workerMicros: number | null;
-  readonly databaseMicros: number | null;
-}
-
-interface Scaled extends Run<never> {
-  readonly rows: readonly { readonly kind: string; readonly rows: number; readonly p50Ms: number }[];
-  readonly cleaning: { readonly rows: number; readonly batchP50Ms: number; readonly p99Ratio: number };
-}
+/** The aims of speed, and what the last run of each bench measured. */
+import type { Result } from "../report.ts";
+import { type Dispatched, dispatch, far, inbox, near, type Run, scale, startUp, store } from "./runs.ts";
 
 interface Row {
   readonly comparison: string;
@@ -31,22 +9,6 @@ interface Row {
   readonly measured: string | null;
   readonly run: Pick<Run<never>, "date" | "command"> | null;
 }
-
-const folder = resolve(process.argv[2] ?? join(import.meta.dirname, "../docs"));
-
-function read<Report>(name: string): Report | null {
-  const path = join(folder, `performance-${name}.json`);
-  return existsSync(path) ? (JSON.parse(readFileSync(path, "utf8")) as Report) : null;
-}
-
-const near = read<Run<Result>>("near");
-const far = read<Run<Result>>("far");
-const whole = JSON.parse(readFileSync(join(folder, "performance.json"), "utf8")) as Run<Result>;
-const store = read<Run<Named & { readonly ratio: number | null }>>("store");
-const dispatch = read<Run<Dispatched>>("dispatch");
-const inbox = read<Run<Named & { readonly relative: number }>>("inbox");
-const scale = read<Scaled>("scale");
-const startUp = read<Run<Named & { readonly wallMs: number; readonly cpuMs: number }>>("start-up");
 
 const two = (value: number) => value.toFixed(2);
 
@@ -160,12 +122,12 @@ function ofInbox(): Row[] {
 }
 
 function ofMemory(): Row[] {
-  const concurrencies = [...new Set(whole.results.map(({ concurrency }) => concurrency))];
+  const concurrencies = [...new Set(near.results.map(({ concurrency }) => concurrency))];
   return concurrencies.map((concurrency) => ({
     comparison: `replay from memory ÷ trivial endpoint, c = ${concurrency}`,
     aim: "≥ 0.85",
-    measured: ratios(whole, { job: "replay", guard: "latchkey-memory", concurrency }),
-    run: whole,
+    measured: ratios(near, { job: "replay", guard: "latchkey-memory", concurrency }),
+    run: near,
   }));
 }
 
@@ -212,34 +174,28 @@ function ofStartUp(): Row[] {
   ];
 }
 
-const rows = [
-  ...firstRequests(),
-  ...ofStore(),
-  ...ofDispatch(),
-  ...ofInbox(),
-  ...ofMemory(),
-  ...ofScale(),
-  ...ofStartUp(),
-];
-const runs = [
-  ...new Set(rows.flatMap(({ measured, run }) => (measured === null || run === null ? [] : [run]))),
-];
-const lines = rows.map(({ comparison, aim, measured, run }) => {
-  const number = measured === null || run === null ? "" : String(runs.indexOf(run) + 1);
-  return `| ${comparison} | ${aim} | ${measured ?? "not measured"} | ${number} |`;
-});
-const text = [
-  "| Comparison | Aim | Measured | Run |",
-  "| --- | --- | --- | --- |",
-  ...lines,
-  "",
-  "The runs:",
-  "",
-  ...runs.map(
+/** @returns Markdown */
+export function renderAims(): string {
+  const rows = [
+    ...firstRequests(),
+    ...ofStore(),
+    ...ofDispatch(),
+    ...ofInbox(),
+    ...ofMemory(),
+    ...ofScale(),
+    ...ofStartUp(),
+  ];
+  const runs = [
+    ...new Set(rows.flatMap(({ measured, run }) => (measured === null || run === null ? [] : [run]))),
+  ];
+  const lines = rows.map(({ comparison, aim, measured, run }) => {
+    const number = measured === null || run === null ? "" : String(runs.indexOf(run) + 1);
+    return `| ${comparison} | ${aim} | ${measured ?? "not measured"} | ${number} |`;
+  });
+  const commands = runs.map(
     ({ date, command }, index) =>
       `${index + 1}. ${date}, \`${command.replace(/--out \S+/, "--out <folder>")}\``,
-  ),
-].join("\n");
-console.log(text);
-const page = join(folder, "performance.md");
-writeFileSync(page, intoPage(readFileSync(page, "utf8"), text, "aims"));
+  );
+  const head = ["| Comparison | Aim | Measured | Run |", "| --- | --- | --- | --- |"];
+  return [...head, ...lines, "", "The runs:", "", ...commands].join("\n");
+}
