@@ -5,6 +5,7 @@ import type { Effect, EffectOptions } from "../../packages/latchkey/src/effects/
 import { createLatchkey } from "../../packages/latchkey/src/latchkey.ts";
 import type { OwnedOperationOptions } from "../../packages/latchkey/src/operations/owned-operation.ts";
 import type { Run, RunAnswer, StepAttempt } from "../../packages/latchkey/src/operations/owned-work.ts";
+import type { Random } from "../../packages/latchkey/src/ports.ts";
 import { type MemoryTransaction, memoryStore } from "../../packages/latchkey/src/stores/memory.ts";
 import type { Store } from "../../packages/latchkey/src/stores/store.ts";
 import type { LatchkeyEvent } from "../../packages/latchkey/src/telemetry/events.ts";
@@ -33,12 +34,13 @@ export interface Setting {
   readonly options?: Options;
   readonly codec?: Codec;
   readonly wrap?: (store: Store<Tx>) => Partial<Store<Tx>>;
+  readonly random?: Partial<Random>;
 }
 
 /** Several processes over one store, one provider and one clock. */
 export function setUp(setting: Setting = {}) {
   const { kind = "provider" } = setting;
-  const ports = manualPorts();
+  const ports = manualPorts(setting.random);
   const memory = memoryStore({ ports });
   const ledger = new DownstreamLedger({ deduplicates: kind === "provider" });
   const events: LatchkeyEvent[] = [];

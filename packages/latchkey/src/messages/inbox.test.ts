@@ -11,6 +11,7 @@ import {
 import { MessageRefused } from "../errors.ts";
 import { createLatchkey } from "../latchkey.ts";
 import { memoryStore } from "../stores/memory.ts";
+import { manualPorts } from "../testing/manual-ports.ts";
 import type { Message } from "./broker.ts";
 import { createInbox, type InboxOptions } from "./inbox.ts";
 
@@ -107,6 +108,18 @@ describe("a dead letter at once is", () => {
 });
 
 describe("a handler that fails", () => {
+  test.each([
+    [0, [500, 1_000, 1_500]],
+    [1, [1_000, 2_000, 3_000]],
+  ])("is tried again after pauses with jitter, also at backoffMaxMs (%d)", async (fraction, pauses) => {
+    const fails = async () => Promise.reject(new Error("not now"));
+    const world = shared(manualPorts({ fraction: () => fraction }));
+    const { consume } = setUp(fails, { backoffMs: 1_000, backoffMaxMs: 3_000 }, world);
+    for (const afterMs of pauses) {
+      expect(await consume(again(message(1)))).toMatchObject({ settle: "give_back", afterMs });
+    }
+  });
+
   test("rolls back, is tried again with growing pauses, and goes through", async () => {
     let failing = 2;
     const { consume, rows, events, memory, ports } = setUp(async (context) => {
@@ -116,9 +129,9 @@ describe("a handler that fails", () => {
     expect(await consume(message(1))).toEqual({
       settle: "give_back",
       because: "handler-failed",
-      afterMs: 1_000,
+      afterMs: 750,
     });
-    expect(await consume(again(message(1)))).toMatchObject({ settle: "give_back", afterMs: 2_000 });
+    expect(await consume(again(message(1)))).toMatchObject({ settle: "give_back", afterMs: 1_500 });
     expect(rows()).toEqual([]);
     expect(await consume(again(message(1)))).toEqual({ settle: "ack", because: "executed" });
     expect(rows()).toHaveLength(1);

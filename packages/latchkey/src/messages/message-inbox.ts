@@ -7,6 +7,7 @@ import type { Result } from "../operations/attempt.ts";
 import type { Operation } from "../operations/operation.ts";
 import { pause } from "../ports.ts";
 import type { MessageFacts, MessageTally } from "../stores/messages.ts";
+import { type RetryPauses, retryPauseMs } from "../time/retry-pause.ts";
 import type { ConsumerCounts, Message, MessageDeath, Verdict } from "./broker.ts";
 import { ExclusiveRunner } from "./exclusive-runner.ts";
 import type { InboxSettings } from "./inbox-options.ts";
@@ -35,9 +36,8 @@ export type SubmitMessage<Tx, I> = (
   batches: TransactionBatches<Tx> | null,
 ) => Promise<Result>;
 
-/** The pauses while a message is held: from the first, doubling up to the last. */
-const holdStepMinMs = 50;
-const holdStepMaxMs = 1_000;
+/** Between two tries of a message that is held. */
+const holdPauses: RetryPauses = { firstMs: 50, maxMs: 1_000 };
 /** Far longer than it takes to find out whether a message is running elsewhere. */
 const secondLookMs = 500;
 
@@ -144,13 +144,13 @@ export class MessageInbox<Tx, I> implements Inbox {
       inDoubtSinceMs: null,
       burial: null,
     };
-    for (let stepMs = holdStepMinMs; ; stepMs = Math.min(stepMs * 2, holdStepMaxMs)) {
+    for (let tries = 1; ; tries++) {
       const outcome = await this.#try(message, read, watch);
       if (outcome.kind !== "busy") return outcome.verdict;
       // Returns that cannot be written now are written before the next decision.
       await this.#writeReturns(read.facts, watch).catch(() => {});
       const { because } = outcome;
-      const pauseMs = Math.max(outcome.afterMs ?? 0, stepMs * (0.5 + random.fraction()));
+      const pauseMs = Math.max(outcome.afterMs ?? 0, retryPauseMs(tries, random, holdPauses));
       const leftMs = deadline - clock.monotonicMs();
       if (signal.aborted) return stopping;
       // The next consumer would count an unwritten return as a death, and would start again with its first look.
@@ -311,8 +311,8 @@ export class MessageInbox<Tx, I> implements Inbox {
       return this.#bury(message, facts, because === "handler-failed" ? "failed" : because, error, watch);
     }
     const { backoffMs, backoffMaxMs } = this.#settings;
-    const jitter = 0.5 + this.#runtime.ports.random.fraction();
-    const afterMs = Math.min(Math.ceil(backoffMs * 2 ** (failures - 1) * jitter), backoffMaxMs);
+    const pauses = { firstMs: backoffMs, maxMs: backoffMaxMs };
+    const afterMs = Math.ceil(retryPauseMs(failures, this.#runtime.ports.random, pauses));
     return decided({ settle: "give_back", because, afterMs });
   }
 

@@ -8,10 +8,11 @@ import type { DeliveryEnd, EffectClaim, OutboxEffect, OutboxSupport } from "../s
 import type { TransactionSupport } from "../stores/transactions.ts";
 import type { About } from "../telemetry/events.ts";
 import type { TraceSpan } from "../telemetry/tracing.ts";
+import { retryPauseMs } from "../time/retry-pause.ts";
 import { retryUntil } from "../time/retry-until.ts";
 import type { Batches } from "./batches.ts";
 import type { CrashSuspects } from "./crash-suspects.ts";
-import { type DeliveryState, type DeliveryVerdict, retryAfterMs, unsentTries } from "./next-delivery.ts";
+import { type DeliveryState, type DeliveryVerdict, unsentTries } from "./next-delivery.ts";
 import type { StoreTime } from "./store-time.ts";
 
 /** Shared by all deliveries of one dispatcher. */
@@ -113,7 +114,8 @@ export async function written<Tx>(
 ): Promise<boolean> {
   const claim = { id: row.id, fence: row.fence, ...end };
   const claimed = (unsent ? { ...claim, unsent } : claim) as DeliveryEnd;
-  // The first try needs no timer: a batch limits its calls by itself.
+  // The first try needs no timer: a batch limits its calls by itself. If it rejects, `askUntil` gets the same promise as its
+  // first try, and decides from its error whether to try again.
   let first: Promise<boolean> | null = all.ends.add(claimed);
   try {
     return await first;
@@ -194,7 +196,8 @@ export async function fail<Tx>(
 }
 
 export function pauseBeforeRetryMs<Tx>({ all, effect }: Delivery<Tx>, tries: number): number {
-  return retryAfterMs(effect.settings, tries, all.runtime.ports.random.fraction());
+  const { backoffMs, backoffMaxMs } = effect.settings.delivery;
+  return Math.round(retryPauseMs(tries, all.runtime.ports.random, { firstMs: backoffMs, maxMs: backoffMaxMs }));
 }
 
 export function retried<Tx>(

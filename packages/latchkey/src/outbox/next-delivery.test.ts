@@ -3,14 +3,7 @@ import { defineEffect } from "../effects/define-effect.ts";
 import type { EffectOptions } from "../effects/effect.ts";
 import type { Sent } from "../effects/run-effect.ts";
 import { NotExecuted } from "../errors.ts";
-import {
-  afterLookUp,
-  afterSend,
-  type DeliveryState,
-  nextDelivery,
-  retryAfterMs,
-  unsentTries,
-} from "./next-delivery.ts";
+import { afterLookUp, afterSend, type DeliveryState, nextDelivery, unsentTries } from "./next-delivery.ts";
 
 const execute = async () => 1;
 const lookup = async () => null;
@@ -112,18 +105,6 @@ describe("after a look-up", () => {
   ])("%s %j %s", (_, state, kind, looked, verdict) => {
     expect(afterLookUp(state, settingsOf(kind), looked)).toEqual(verdict);
   });
-});
-
-test("pauses double with jitter, up to a limit", () => {
-  const settings = defineEffect("e", {
-    deduplication: "none",
-    execute,
-    delivery: { backoffMs: 1_000, backoffMaxMs: 10_000 },
-  }).settings;
-  const pauses = (fraction: number) =>
-    [1, 2, 3, 4, 5, 60].map((tries) => retryAfterMs(settings, tries, fraction));
-  expect(pauses(1)).toEqual([1_000, 2_000, 4_000, 8_000, 10_000, 10_000]);
-  expect(pauses(0)).toEqual([500, 1_000, 2_000, 4_000, 5_000, 5_000]);
 });
 
 test("tries without a send are counted by claims, and there is at least one", () => {

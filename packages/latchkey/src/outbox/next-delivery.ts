@@ -114,15 +114,3 @@ export function afterLookUp(
 export function unsentTries({ fence, sends }: Pick<DeliveryState, "fence" | "sends">): number {
   return Math.max(1, fence.attempt - sends);
 }
-
-/**
- * The pause before the next try: it doubles each time, with jitter, up to the effect's limit.
- *
- * @param tries how many tries there were, at least 1
- * @param fraction random, from 0 to 1
- */
-export function retryAfterMs({ delivery }: Settings, tries: number, fraction: number): number {
-  const { backoffMs, backoffMaxMs } = delivery;
-  const wholeMs = Math.min(backoffMaxMs, backoffMs * 2 ** (tries - 1));
-  return Math.round(wholeMs * (0.5 + fraction / 2));
-}

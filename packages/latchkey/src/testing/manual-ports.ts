@@ -23,8 +23,8 @@ interface Timer {
 /** Where the wall clock of a manual clock begins: 2026-01-01T00:00:00Z. */
 const wallStartMs = 1_767_225_600_000;
 
-export function manualPorts(): ManualPorts {
-  return { clock: manualClock(), random: countingRandom() };
+export function manualPorts(random: Partial<Random> = {}): ManualPorts {
+  return { clock: manualClock(), random: { ...countingRandom(), ...random } };
 }
 
 function manualClock(): ManualClock {

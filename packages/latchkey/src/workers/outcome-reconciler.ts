@@ -3,7 +3,7 @@ import { noteLookUp } from "../execution/facts.ts";
 import type { Runtime } from "../execution/runtime.ts";
 import { checkOptions, type OptionNames } from "../known-options.ts";
 import type { ClaimedUnknown } from "../stores/settlement.ts";
-import { backoffMs } from "../time/backoff.ts";
+import { workerPauseMs } from "../time/retry-pause.ts";
 import { askAbout, type Found } from "./look-up-outcome.ts";
 import {
   createService,
@@ -190,7 +190,7 @@ async function act<Tx>(
     }
     case "ask_later": {
       if (spent) break;
-      const afterMs = backoffMs(tries);
+      const afterMs = workerPauseMs(tries);
       if (!(await settlement.postpone(record, guardOf(record), afterMs))) return "met";
       runtime.emit({ ...about, type: "reconcile_scheduled", tries, afterMs });
       return "postponed";

@@ -4,7 +4,7 @@ import type { InProgressRecord } from "../../engine/record.ts";
 import { isLatchkeyError, LatchkeyError, StoreError } from "../../errors.ts";
 import type { LeasedOperation } from "../../operations/owned-operation.ts";
 import type { TraceSpan } from "../../telemetry/tracing.ts";
-import { backoffMs } from "../../time/backoff.ts";
+import { workerPauseMs } from "../../time/retry-pause.ts";
 import { retryUntil } from "../../time/retry-until.ts";
 import type { AttemptHandle } from "../handle.ts";
 import type { HeldLease } from "../lease/held-lease.ts";
@@ -51,7 +51,7 @@ export function reconcileAfter<Tx>(
 ): number | null {
   const deduplication = effect === null ? "none" : runtime.effects.get(effect)?.settings.deduplication;
   const automatic = deduplication !== "none" || operation.settings.lookup !== null;
-  return automatic ? backoffMs(fence.attempt) : null;
+  return automatic ? workerPauseMs(fence.attempt) : null;
 }
 
 /** A value as JSON, encoded by the codec for this part of the record. */

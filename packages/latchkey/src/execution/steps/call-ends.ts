@@ -2,7 +2,7 @@
 import type { AnyEffect, Sent } from "../../effects/run-effect.ts";
 import { LatchkeyError } from "../../errors.ts";
 import type { CallEnd, CallIntent, CallStep } from "../../stores/journal.ts";
-import { backoffMs } from "../../time/backoff.ts";
+import { workerPauseMs } from "../../time/retry-pause.ts";
 import { settleOwnCall } from "../lease/late-settlement.ts";
 import {
   lose,
@@ -131,7 +131,7 @@ async function confirmed<Tx>(
  * soon, even if the call itself has no look-up.
  */
 export function unconfirmed<Tx>({ run, effect, intent }: Call<Tx>, cause?: unknown): never {
-  const soonMs = backoffMs(run.held.record().fence.attempt);
+  const soonMs = workerPauseMs(run.held.record().fence.attempt);
   return doubt(run, intent.name, effect, "call-in-doubt", cause, soonMs);
 }
 

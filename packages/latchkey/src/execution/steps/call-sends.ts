@@ -3,6 +3,7 @@ import { windowIsOver } from "../../effects/dedupe-window.ts";
 import { type Sent, sendEffect, takePermit } from "../../effects/run-effect.ts";
 import { pause } from "../../ports.ts";
 import type { CallStep } from "../../stores/journal.ts";
+import { retryPauseMs } from "../../time/retry-pause.ts";
 import { noteSent } from "../attempt-span.ts";
 import { decodeJson } from "../stored-values.ts";
 import { lose, retryWhileHeld } from "./attempt-context.ts";
@@ -46,8 +47,8 @@ async function untilEnded<Tx>(call: Call<Tx>, progress: Progress): Promise<unkno
       if (progress.inDoubt) return doubt(run, call.intent.name, effect, "call-in-doubt", next.error);
       throw next.error;
     }
-    const waitMs = Math.min(backoffMaxMs, backoffMs * 2 ** (progress.sends - 1));
-    await pause(clock, waitMs * (0.5 + random.fraction()), run.held.signal);
+    const pauses = { firstMs: backoffMs, maxMs: backoffMaxMs };
+    await pause(clock, retryPauseMs(progress.sends, random, pauses), run.held.signal);
   }
 }
 

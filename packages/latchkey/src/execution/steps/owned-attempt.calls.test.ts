@@ -40,6 +40,23 @@ describe("a call", () => {
     expect(world.ledger.charges).toHaveLength(1);
   });
 
+  test("is sent again after pauses that double up to backoffMaxMs, whatever the jitter", async () => {
+    const sentAtMs: number[] = [];
+    const down = new NotExecuted({ message: "down" });
+    const world = setUp({
+      random: { fraction: () => 1 },
+      effect: {
+        retry: { attempts: 4, backoffMs: 300, backoffMaxMs: 500 },
+        execute: () => {
+          sentAtMs.push(world.ports.clock.monotonicMs());
+          return Promise.reject(down);
+        },
+      },
+    });
+    await expect(world.inTime(processOf(world, onlyCall).submit())).rejects.toBe(down);
+    expect(sentAtMs.slice(1).map((atMs, sent) => atMs - (sentAtMs[sent] ?? 0))).toEqual([300, 500, 500]);
+  });
+
   test("resumed with another input sends the stored one", async () => {
     const world = setUp();
     let amount = 5;

@@ -10,7 +10,7 @@ import type { DeferredAttempt } from "../../operations/owned-work.ts";
 import type { Step } from "../../stores/journal.ts";
 import type { AttemptEnd } from "../../stores/store.ts";
 import type { TraceSpan } from "../../telemetry/tracing.ts";
-import { backoffMs } from "../../time/backoff.ts";
+import { workerPauseMs } from "../../time/retry-pause.ts";
 import { type Limited, withLimit } from "../../time/time-limit.ts";
 import { answerOfRun, failureAnswer } from "../answer-of-run.ts";
 import type { AttemptHandle } from "../handle.ts";
@@ -324,7 +324,7 @@ class OwnedAttempt<Tx> implements LeasedRun {
   #retryLater(errorCode: string): AttemptEnd {
     const { attempt } = this.#held.record().fence;
     const again = this.#source.by === "worker" && this.#hasAttemptsLeft;
-    return { event: "retry_later", errorCode, resumeAfterMs: again ? backoffMs(attempt) : null };
+    return { event: "retry_later", errorCode, resumeAfterMs: again ? workerPauseMs(attempt) : null };
   }
 
   #doubt(ran: Limited<Answer>, errorCode: string, effect: string): Conclusion {
