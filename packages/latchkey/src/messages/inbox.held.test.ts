@@ -89,8 +89,9 @@ describe("a COMMIT in doubt", () => {
     expect(() => make("b", { retentionMs: 70_001 })).not.toThrow();
     expect(() => make("c", { retentionMs: 1_000, forgetAfterMs: 70_001 })).not.toThrow();
     expect(() => make("d", { retentionMs: 1_000, forgetAfterMs: 70_001, reuse: "execute" })).toThrow(
-      "remembers",
+      "Raise retentionMs",
     );
+    expect(() => make("g", { retentionMs: 1_000, forgetAfterMs: 2_000 })).toThrow("Raise forgetAfterMs");
     const quick = { holdMs: 400, backoffMaxMs: 500 };
     expect(() => make("e", { retentionMs: 900 }, quick)).toThrow(TypeError);
     expect(() => make("f", { retentionMs: 901 }, quick)).not.toThrow();

@@ -3,8 +3,13 @@ import type { Operation } from "../operations/operation.ts";
 import type { InboxSettings } from "./inbox-options.ts";
 
 /** How long after its COMMIT a message is recognised as a duplicate. */
-export function rememberedMs({ settings }: Operation): number {
-  return settings.reuse === "execute" ? settings.retentionMs : settings.forgetAfterMs;
+export function rememberedMs(operation: Operation): number {
+  return operation.settings[rememberingOption(operation)];
+}
+
+/** The option of the operation that decides it. */
+export function rememberingOption({ settings }: Operation): "retentionMs" | "forgetAfterMs" {
+  return settings.reuse === "execute" ? "retentionMs" : "forgetAfterMs";
 }
 
 /**
@@ -17,7 +22,8 @@ export function checkRemembered<I>(operation: Operation, { holdMs, backoffMaxMs 
   const knownMs = rememberedMs(operation);
   if (knownMs > holdMs + backoffMaxMs) return;
   throw new TypeError(
-    `Operation ${operation.name} remembers a message for ${knownMs} ms: its inbox keeps one for holdMs and backoffMaxMs ` +
-      `(${holdMs + backoffMaxMs} ms) between two tries, and would run it twice. Raise retentionMs, or lower those`,
+    `Operation ${operation.name} remembers a message for ${knownMs} ms, but its inbox may wait up to ` +
+      `${holdMs + backoffMaxMs} ms (holdMs + backoffMaxMs) between two tries, and would then run the message twice. ` +
+      `Raise ${rememberingOption(operation)}, or lower holdMs or backoffMaxMs`,
   );
 }

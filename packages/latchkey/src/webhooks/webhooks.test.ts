@@ -97,8 +97,10 @@ describe.each(ways)("$name over $way", ({ sender, open }) => {
     await advance(sender.windowMs);
     expect(await post(await sender.deliver("evt_1"))).toMatchObject({ status: 200, replayed: "true" });
     expect(events).toHaveLength(1);
-    const short = { options: { retentionMs: sender.windowMs } };
-    expect(() => arrange(sender, undefined, short)).toThrow("would run twice. Raise retentionMs");
+    const short = { retentionMs: sender.windowMs };
+    const refused = (options: object) => expect(() => arrange(sender, undefined, { options }));
+    refused(short).toThrow("would run twice. Raise forgetAfterMs");
+    refused({ ...short, reuse: "execute" }).toThrow("would run twice. Raise retentionMs");
   });
 });
 

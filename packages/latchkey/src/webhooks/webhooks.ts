@@ -8,7 +8,7 @@ import { readBufferedBody } from "../http/node-response/node-body.ts";
 import type { BodyReading } from "../http/protocol/incoming.ts";
 import { checkOptions, type OptionNames } from "../known-options.ts";
 import type { Latchkey } from "../latchkey.ts";
-import { rememberedMs } from "../messages/remembered.ts";
+import { rememberedMs, rememberingOption } from "../messages/remembered.ts";
 import type { HandlerContext } from "../operations/attempt.ts";
 import type { Operation } from "../operations/operation.ts";
 import { type OwnedOperation, ownsItsWork } from "../operations/owned-operation.ts";
@@ -143,7 +143,7 @@ function checkOperation<Tx, E>(
   if (knownMs > source.retryWindowMs) return;
   throw new TypeError(
     `Operation ${name} remembers an event for ${knownMs} ms, but ${source.name} may repeat it for ` +
-      `${source.retryWindowMs} ms: it would run twice. Raise retentionMs above that`,
+      `${source.retryWindowMs} ms: it would run twice. Raise ${rememberingOption(operation)} above that`,
   );
 }
 
