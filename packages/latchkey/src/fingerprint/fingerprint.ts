@@ -1,4 +1,4 @@
-import { createHash, createHmac, hash, timingSafeEqual } from "node:crypto";
+import { createHash, createHmac, hash } from "node:crypto";
 import { checkFieldNames, pickFields } from "./business-fields.ts";
 import { type CanonicalJsonLimits, canonicalBytes, canonicalJson, parseExactJson } from "./canonical-json.ts";
 import { compareCodeUnits } from "./code-units.ts";
@@ -166,15 +166,6 @@ export function fingerprintOf(
   const body = value instanceof Uint8Array ? rawBody(value) : parsedBody(value, options.limits);
   const version = checkedVersion(options, FINGERPRINT_VERSION);
   return seal(version, encoded(version, "value", [operation]), body, options);
-}
-
-/** Whether two fingerprints have the same version and digest; takes a time that does not depend on the digests. */
-export function equalFingerprints(
-  left: Pick<Fingerprint, "version" | "digest">,
-  right: Pick<Fingerprint, "version" | "digest">,
-): boolean {
-  if (left.version !== right.version || left.digest.length !== right.digest.length) return false;
-  return timingSafeEqual(left.digest, right.digest);
 }
 
 interface Body {
