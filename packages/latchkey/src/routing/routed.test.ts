@@ -136,6 +136,17 @@ describe("each tenant's own store", () => {
     expect(own.ada.rows("delivered")).toEqual([]);
   });
 
+  test("is closed with the routed store", async () => {
+    const closed: Tenant[] = [];
+    const stores = tenants.map((name) => ({
+      ...memoryStore(),
+      close: async () => void closed.push(name),
+    }));
+    const store = routedStore<Tx>({ route: () => stores[0] as Store<Tx>, stores: () => stores });
+    await store.close?.();
+    expect(closed).toEqual([...tenants]);
+  });
+
   test("is missing: the request fails with the error of `route`, and nothing runs", async () => {
     const { start, calls } = setUp();
     await expect(start().place("mallory", "k")).rejects.toThrow("no tenant mallory");

@@ -683,6 +683,7 @@ test("what a store may have beside is there, one point for each call, and absent
     overview: async () => overviewOf(memory, 1),
     examine: async () => [],
     close: async () => {},
+    outbox: memory.outbox && { ...memory.outbox, partOf: () => 0 },
   };
   const { store } = faultyStore(whole, plan);
   const life = newLife(newKey(), { summary: new Uint8Array([7]) });
@@ -719,7 +720,10 @@ test("what a store may have beside is there, one point for each call, and absent
     "listAudit",
   ]);
   const missing = (one: Store<MemoryTransaction>, other: Store<MemoryTransaction>) =>
-    Object.keys(one).filter((name) => !(name in other));
+    [one, one.outbox, one.transactions].flatMap((part, at) => {
+      const theirs = [other, other.outbox, other.transactions][at] ?? {};
+      return Object.keys(part ?? {}).filter((name) => !(name in theirs));
+    });
   expect(missing(whole, store)).toEqual([]);
   expect(missing(store, whole), "the faulty one invents nothing").toEqual([]);
   const { early, archival, tenantData, summaries, cleanAudit, listAudit, ...bare } = memory;

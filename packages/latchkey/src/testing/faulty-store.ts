@@ -4,6 +4,7 @@
  * made it died.
  */
 import type { Store } from "../stores/store.ts";
+import { wrapped } from "../stores/wrapped.ts";
 import type { FaultPlan } from "./faulty-store/fault.ts";
 import { faultyOptional } from "./faulty-store/optional-parts.ts";
 import { FaultyProcess } from "./faulty-store/process.ts";
@@ -28,7 +29,7 @@ export interface FaultyStore<Tx> {
 /** Wraps `inner` as one process sees it. Several wrappers around one store are several processes. */
 export function faultyStore<Tx>(inner: Store<Tx>, plan: FaultPlan): FaultyStore<Tx> {
   const process = new FaultyProcess(plan);
-  const store: Store<Tx> = {
+  const store = wrapped<Store<Tx>>({
     ...faultyOptional(inner, process),
     name: inner.name,
     capabilities: inner.capabilities,
@@ -59,6 +60,6 @@ export function faultyStore<Tx>(inner: Store<Tx>, plan: FaultPlan): FaultyStore<
       ),
     endedLeases: (limit) => process.call("endedLeases", null, () => inner.endedLeases(limit)),
     clean: (limit) => process.call("clean", null, () => inner.clean(limit)),
-  };
+  });
   return { store, kill: () => process.kill() };
 }

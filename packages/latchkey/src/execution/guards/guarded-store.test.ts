@@ -8,6 +8,7 @@ import type { LatchkeyEvent } from "../../telemetry/events.ts";
 import type { Fault } from "../../testing/faulty-store/fault.ts";
 import { faultyStore } from "../../testing/faulty-store.ts";
 import { manualPorts } from "../../testing/manual-ports.ts";
+import { overviewOf } from "../overview.ts";
 import { createBreaker, guardedStore } from "./guarded-store.ts";
 import { isStoreFailure } from "./store-failure.ts";
 
@@ -307,4 +308,32 @@ describe("what a breaker counts", () => {
     await expect(refence).rejects.toBeInstanceOf(StoreError);
     expect(types).toEqual([]);
   });
+});
+
+test("a guarded store has what the store has, and lacks what it lacks", () => {
+  const settings = { failureThreshold: 1, openMs: 1_000 };
+  const guarded = (store: Store<MemoryTransaction>) =>
+    guardedStore(
+      store,
+      createBreaker("memory", settings, manualPorts().clock, () => {}),
+    );
+  const namesIn = ({ transactions, outbox, ...rest }: Store<MemoryTransaction>) =>
+    [rest, transactions ?? {}, outbox ?? {}].map((part) => Object.keys(part).sort());
+  const { rows: _rows, ...memory } = memoryStore();
+  const whole: Store<MemoryTransaction> = {
+    ...memory,
+    outbox: memory.outbox && { ...memory.outbox, partOf: () => 0 },
+    ownCircuits: true,
+    leasesRefused: "is refused here",
+    finished: { look: async () => null },
+    overview: async () => overviewOf(memory, 1),
+    examine: async () => [],
+    close: async () => {},
+  };
+  expect(namesIn(guarded(whole))).toEqual(namesIn(whole));
+  const { early, archival, tenantData, summaries, cleanAudit, listAudit, ...rest } = memory;
+  const { runBatch, runEarly, ...transactions } = memory.transactions ?? expect.unreachable();
+  const { byDownstreamKey, finished, ...outbox } = memory.outbox ?? expect.unreachable();
+  const bare: Store<MemoryTransaction> = { ...rest, transactions, outbox };
+  expect(namesIn(guarded(bare))).toEqual(namesIn(bare));
 });

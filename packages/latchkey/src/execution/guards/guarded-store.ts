@@ -8,6 +8,7 @@ import type { OutboxSupport } from "../../stores/outbox.ts";
 import type { SettlementSupport } from "../../stores/settlement.ts";
 import type { Store } from "../../stores/store.ts";
 import type { OpenPhase, OpenTransaction, TransactionSupport } from "../../stores/transactions.ts";
+import { wrapped } from "../../stores/wrapped.ts";
 import type { LatchkeyEvent } from "../../telemetry/events.ts";
 import {
   afterCall,
@@ -112,9 +113,12 @@ function storeErrorsIn(error: StoreError): readonly StoreError[] {
 
 /** The store with all calls watched. */
 export function guardedStore<Tx>(inner: Store<Tx>, { watch }: Breaker): Store<Tx> {
-  return {
+  return wrapped<Store<Tx>>({
     name: inner.name,
     capabilities: inner.capabilities,
+    leasesRefused: inner.leasesRefused,
+    ownCircuits: inner.ownCircuits,
+    keepsTraces: inner.keepsTraces,
     transactions: inner.transactions === null ? null : guardedTransactions(inner.transactions, watch),
     journal: guardedJournal(inner.journal, watch),
     settlement: guardedSettlement(inner.settlement, watch),
@@ -122,32 +126,19 @@ export function guardedStore<Tx>(inner: Store<Tx>, { watch }: Breaker): Store<Tx
     messages: inner.messages === null ? null : guardedMessages(inner.messages, watch),
     // Nothing depends on hints and copies, so their failures say nothing about the store.
     hints: inner.hints,
-    ...(inner.finished === undefined ? {} : { finished: inner.finished }),
-    ...(inner.early === undefined ? {} : { early: guardedEarly(inner.early, watch) }),
-    ...(inner.overview === undefined
-      ? {}
-      : { overview: (countMax: number) => watch(() => overviewOf(inner, countMax)) }),
-    ...(inner.keepsTraces === undefined ? {} : { keepsTraces: inner.keepsTraces }),
+    finished: inner.finished,
+    early: inner.early && guardedEarly(inner.early, watch),
+    overview: inner.overview && ((countMax) => watch(() => overviewOf(inner, countMax))),
     // These serve no request.
-    ...(inner.tenantData === undefined ? {} : { tenantData: inner.tenantData }),
-    ...(inner.countActiveKeys === undefined
-      ? {}
-      : {
-          countActiveKeys: async (tenants, countMax) =>
-            (await inner.countActiveKeys?.(tenants, countMax)) ?? [],
-        }),
-    ...(inner.summaries === undefined ? {} : { summaries: inner.summaries }),
-    ...(inner.facts === undefined ? {} : { facts: inner.facts }),
-    ...(inner.archival === undefined ? {} : { archival: inner.archival }),
-    ...(inner.cleanAudit === undefined
-      ? {}
-      : { cleanAudit: async (keepMs, limit) => (await inner.cleanAudit?.(keepMs, limit)) ?? 0 }),
-    ...(inner.listAudit === undefined
-      ? {}
-      : { listAudit: async (filter) => (await inner.listAudit?.(filter)) ?? [] }),
-    ...(inner.examine === undefined
-      ? {}
-      : { examine: async (request) => (await inner.examine?.(request)) ?? [] }),
+    tenantData: inner.tenantData,
+    countActiveKeys: inner.countActiveKeys?.bind(inner),
+    summaries: inner.summaries,
+    facts: inner.facts,
+    archival: inner.archival,
+    cleanAudit: inner.cleanAudit?.bind(inner),
+    listAudit: inner.listAudit?.bind(inner),
+    examine: inner.examine?.bind(inner),
+    close: inner.close?.bind(inner),
     verify: () => watch(() => inner.verify()),
     read: (key) => watch(() => inner.read(key)),
     readById: (tenant, id) => watch(() => inner.readById(tenant, id)),
@@ -164,7 +155,7 @@ export function guardedStore<Tx>(inner: Store<Tx>, { watch }: Breaker): Store<Tx
       watch(() => inner.recordLostTransaction(life, replaces, errorCode)),
     endedLeases: (limit) => watch(() => inner.endedLeases(limit)),
     clean: (limit) => watch(() => inner.clean(limit)),
-  };
+  });
 }
 
 /** An open transaction shows that the store answered; what its work does then says nothing about the store. */
@@ -172,9 +163,9 @@ function guardedTransactions<Tx>(
   inner: TransactionSupport<Tx>,
   watch: Breaker["watch"],
 ): TransactionSupport<Tx> {
-  return {
-    ...guardedOptimistic(inner, watch),
-    ...guardedBatches(inner, watch),
+  return wrapped<TransactionSupport<Tx>>({
+    runEarly: inner.runEarly && guardedOptimistic(inner.runEarly, watch),
+    runBatch: inner.runBatch && guardedBatches(inner.runBatch, watch),
     deliver: (request, work) =>
       watch((answered) =>
         inner.deliver(request, (open: OpenPhase<Tx>) => {
@@ -198,45 +189,37 @@ function guardedTransactions<Tx>(
       ),
     // Not watched: "in doubt" is a valid result here, also from an unreachable store.
     resolve: (key, id, fence, timeoutMs) => inner.resolve(key, id, fence, timeoutMs),
-  };
+  });
 }
 
-function guardedBatches<Tx>(
-  { runBatch }: TransactionSupport<Tx>,
-  watch: Breaker["watch"],
-): Pick<TransactionSupport<Tx>, "runBatch"> {
-  if (runBatch === undefined) return {};
-  return {
-    runBatch: (request, work) =>
-      watch((answered) =>
-        runBatch(request, (open) => {
-          answered();
-          return work(open);
-        }),
-      ),
-  };
+type RunBatch<Tx> = NonNullable<TransactionSupport<Tx>["runBatch"]>;
+
+function guardedBatches<Tx>(runBatch: RunBatch<Tx>, watch: Breaker["watch"]): RunBatch<Tx> {
+  return (request, work) =>
+    watch((answered) =>
+      runBatch(request, (open) => {
+        answered();
+        return work(open);
+      }),
+    );
 }
+
+type RunEarly<Tx> = NonNullable<TransactionSupport<Tx>["runEarly"]>;
 
 /** A transaction that was never opened says nothing about the store, unless it failed to begin. */
-function guardedOptimistic<Tx>(
-  { runEarly }: TransactionSupport<Tx>,
-  watch: Breaker["watch"],
-): Pick<TransactionSupport<Tx>, "runEarly"> {
-  if (runEarly === undefined) return {};
-  return {
-    async runEarly(request, admit, work) {
-      let answered = false;
-      const answering: typeof admit = async (seen) => {
-        answered = true;
-        await watch(async () => {});
-        return admit(seen);
-      };
-      try {
-        return await runEarly(request, answering, work);
-      } catch (error) {
-        throw answered ? error : await watch(() => Promise.reject(error));
-      }
-    },
+function guardedOptimistic<Tx>(runEarly: RunEarly<Tx>, watch: Breaker["watch"]): RunEarly<Tx> {
+  return async (request, admit, work) => {
+    let answered = false;
+    const answering: typeof admit = async (seen) => {
+      answered = true;
+      await watch(async () => {});
+      return admit(seen);
+    };
+    try {
+      return await runEarly(request, answering, work);
+    } catch (error) {
+      throw answered ? error : await watch(() => Promise.reject(error));
+    }
   };
 }
 
@@ -274,14 +257,11 @@ function guardedEarly(inner: EarlySettlements, watch: Breaker["watch"]): EarlySe
 }
 
 function guardedOutbox(inner: OutboxSupport, watch: Breaker["watch"]): OutboxSupport {
-  return {
-    ...(inner.partOf === undefined ? {} : { partOf: (id) => inner.partOf?.(id) }),
-    ...(inner.finished === undefined
-      ? {}
-      : { finished: (query) => watch(async () => (await inner.finished?.(query)) ?? []) }),
-    ...(inner.byDownstreamKey === undefined
-      ? {}
-      : { byDownstreamKey: (keys) => watch(async () => (await inner.byDownstreamKey?.(keys)) ?? []) }),
+  const { finished, byDownstreamKey } = inner;
+  return wrapped<OutboxSupport>({
+    partOf: inner.partOf?.bind(inner),
+    finished: finished && ((query) => watch(() => finished.call(inner, query))),
+    byDownstreamKey: byDownstreamKey && ((keys) => watch(() => byDownstreamKey.call(inner, keys))),
     claim: (wants, token, leaseMs) => watch(() => inner.claim(wants, token, leaseMs)),
     start: (claims, leaseMs) => watch(() => inner.start(claims, leaseMs)),
     end: (ends) => watch(() => inner.end(ends)),
@@ -290,7 +270,7 @@ function guardedOutbox(inner: OutboxSupport, watch: Breaker["watch"]): OutboxSup
     ofRecord: (recordId) => watch(() => inner.ofRecord(recordId)),
     confirm: (confirmation, note) => watch(() => inner.confirm(confirmation, note)),
     decide: (id, decision, note) => watch(() => inner.decide(id, decision, note)),
-  };
+  });
 }
 
 function guardedMessages(inner: MessageSupport, watch: Breaker["watch"]): MessageSupport {

@@ -3,76 +3,44 @@ import type { Archival } from "../../stores/archival.ts";
 import type { EarlySettlements } from "../../stores/early.ts";
 import type { Store } from "../../stores/store.ts";
 import type { TenantData } from "../../stores/tenant-data.ts";
+import type { EveryMember } from "../../stores/wrapped.ts";
 import type { FaultyProcess } from "./process.ts";
 
-type Optional = Pick<
-  Store<unknown>,
-  | "leasesRefused"
-  | "ownCircuits"
-  | "keepsTraces"
-  | "early"
-  | "summaries"
-  | "facts"
-  | "archival"
-  | "tenantData"
-  | "overview"
-  | "countActiveKeys"
-  | "finished"
-  | "close"
-  | "examine"
-  | "cleanAudit"
-  | "listAudit"
->;
+type Optional = {
+  readonly [Name in keyof Store<unknown> as undefined extends Store<unknown>[Name] ? Name : never]: Store<unknown>[Name];
+};
 
-export function faultyOptional(inner: Optional, process: FaultyProcess): Optional {
-  const { leasesRefused, ownCircuits, keepsTraces, early, summaries, facts, archival, tenantData, finished } =
-    inner;
+export function faultyOptional(inner: Optional, process: FaultyProcess): EveryMember<Optional> {
+  const { early, summaries, facts, archival, tenantData } = inner;
+  const { overview, countActiveKeys, examine, cleanAudit, listAudit } = inner;
   return {
-    ...(leasesRefused !== undefined && { leasesRefused }),
-    ...(ownCircuits !== undefined && { ownCircuits }),
-    ...(keepsTraces !== undefined && { keepsTraces }),
-    ...(early && { early: faultyEarly(early, process) }),
-    ...(summaries && {
-      summaries: { of: (key, id) => process.call("readSummary", key, () => summaries.of(key, id)) },
-    }),
-    ...(facts && {
-      facts: {
-        keep: (groups) => process.call("keepFacts", null, () => facts.keep(groups)),
-        of: (key, id) => process.call("readFacts", key, () => facts.of(key, id)),
-      },
-    }),
-    ...(archival && { archival: faultyArchival(archival, process) }),
-    ...(tenantData && { tenantData: faultyTenantData(tenantData, process) }),
+    leasesRefused: inner.leasesRefused,
+    ownCircuits: inner.ownCircuits,
+    keepsTraces: inner.keepsTraces,
+    early: early && faultyEarly(early, process),
+    summaries: summaries && {
+      of: (key, id) => process.call("readSummary", key, () => summaries.of(key, id)),
+    },
+    facts: facts && {
+      keep: (groups) => process.call("keepFacts", null, () => facts.keep(groups)),
+      of: (key, id) => process.call("readFacts", key, () => facts.of(key, id)),
+    },
+    archival: archival && faultyArchival(archival, process),
+    tenantData: tenantData && faultyTenantData(tenantData, process),
     // A copy that is not at hand at once counts as none, so it needs no faults of its own.
-    ...(finished && { finished }),
-    ...faultyCalls(inner, process),
-  };
-}
-
-function faultyCalls(
-  inner: Optional,
-  process: FaultyProcess,
-): Pick<Optional, "overview" | "countActiveKeys" | "close" | "examine" | "cleanAudit" | "listAudit"> {
-  const { overview, countActiveKeys, close, examine, cleanAudit, listAudit } = inner;
-  return {
-    ...(overview && {
-      overview: (countMax) => process.call("overview", null, () => overview.call(inner, countMax)),
-    }),
-    ...(countActiveKeys && {
-      countActiveKeys: (tenants, countMax) =>
-        process.call("countActiveKeys", null, () => countActiveKeys.call(inner, tenants, countMax)),
-    }),
-    ...(close && { close: () => close.call(inner) }),
-    ...(examine && {
-      examine: (request) => process.call("examine", null, () => examine.call(inner, request)),
-    }),
-    ...(cleanAudit && {
-      cleanAudit: (keepMs, limit) =>
-        process.call("cleanAudit", null, () => cleanAudit.call(inner, keepMs, limit)),
-    }),
-    ...(listAudit && {
-      listAudit: (filter) => process.call("listAudit", null, () => listAudit.call(inner, filter)),
-    }),
+    finished: inner.finished,
+    close: inner.close?.bind(inner),
+    overview:
+      overview && ((countMax) => process.call("overview", null, () => overview.call(inner, countMax))),
+    countActiveKeys:
+      countActiveKeys &&
+      ((tenants, countMax) =>
+        process.call("countActiveKeys", null, () => countActiveKeys.call(inner, tenants, countMax))),
+    examine: examine && ((request) => process.call("examine", null, () => examine.call(inner, request))),
+    cleanAudit:
+      cleanAudit &&
+      ((keepMs, limit) => process.call("cleanAudit", null, () => cleanAudit.call(inner, keepMs, limit))),
+    listAudit: listAudit && ((filter) => process.call("listAudit", null, () => listAudit.call(inner, filter))),
   };
 }
 

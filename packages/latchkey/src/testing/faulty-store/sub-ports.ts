@@ -4,6 +4,7 @@ import type { JournalSupport } from "../../stores/journal.ts";
 import type { MessageSupport } from "../../stores/messages.ts";
 import type { OutboxSupport } from "../../stores/outbox.ts";
 import type { SettlementSupport } from "../../stores/settlement.ts";
+import { wrapped } from "../../stores/wrapped.ts";
 import type { FaultyProcess } from "./process.ts";
 
 export function faultyJournal(inner: JournalSupport, process: FaultyProcess): JournalSupport {
@@ -37,13 +38,13 @@ export function faultySettlement(inner: SettlementSupport, process: FaultyProces
 
 export function faultyOutbox(inner: OutboxSupport, process: FaultyProcess): OutboxSupport {
   const { byDownstreamKey, finished } = inner;
-  return {
-    ...(byDownstreamKey && {
-      byDownstreamKey: (keys) => process.call("effectsByKey", null, () => byDownstreamKey.call(inner, keys)),
-    }),
-    ...(finished && {
-      finished: (query) => process.call("finishedEffects", null, () => finished.call(inner, query)),
-    }),
+  return wrapped<OutboxSupport>({
+    partOf: inner.partOf?.bind(inner),
+    byDownstreamKey:
+      byDownstreamKey &&
+      ((keys) => process.call("effectsByKey", null, () => byDownstreamKey.call(inner, keys))),
+    finished:
+      finished && ((query) => process.call("finishedEffects", null, () => finished.call(inner, query))),
     claim: (wants, token, leaseMs) =>
       process.call("claimEffects", null, () => inner.claim(wants, token, leaseMs)),
     start: (claims, leaseMs) => process.call("startEffects", null, () => inner.start(claims, leaseMs)),
@@ -55,14 +56,14 @@ export function faultyOutbox(inner: OutboxSupport, process: FaultyProcess): Outb
       process.call("confirmEffect", null, () => inner.confirm(confirmation, note)),
     decide: (id, decision, note) =>
       process.call("decideEffect", null, () => inner.decide(id, decision, note)),
-  };
+  });
 }
 
 export function faultyMessages(inner: MessageSupport, process: FaultyProcess): MessageSupport {
   return {
-    find: (digest) => process.call("findMessage", null, () => inner.find(digest)),
+    find: (digest, tenant) => process.call("findMessage", null, () => inner.find(digest, tenant)),
     count: (facts, count, id) => process.call("countMessage", null, () => inner.count(facts, count, id)),
-    forget: (digest) => process.call("forgetMessage", null, () => inner.forget(digest)),
+    forget: (digest, tenant) => process.call("forgetMessage", null, () => inner.forget(digest, tenant)),
     bury: (facts, letter, judged) =>
       process.call("buryMessage", null, () => inner.bury(facts, letter, judged)),
     list: (filter) => process.call("listMessages", null, () => inner.list(filter)),

@@ -20,6 +20,7 @@ import type {
   TransactionSupport,
   TransactionWork,
 } from "../../stores/transactions.ts";
+import { wrapped } from "../../stores/wrapped.ts";
 import { type Course, proceeds, type StorePort } from "./fault.ts";
 import { OptimisticOpening } from "./optimistic-opening.ts";
 import { type FaultyProcess, failureOf } from "./process.ts";
@@ -79,30 +80,9 @@ export function faultyTransactions<Tx>(
   inner: TransactionSupport<Tx>,
   process: FaultyProcess,
 ): TransactionSupport<Tx> {
-  const { runEarly } = inner;
-  const optimistic: Pick<TransactionSupport<Tx>, "runEarly"> = runEarly === undefined
-    ? {}
-    : {
-        runEarly: <T>(
-          request: TransactionRequest,
-          admit: (seen: Admission) => Promise<boolean>,
-          work: (open: OptimisticTransaction<Tx>) => Promise<TransactionWork<T>>,
-        ): Promise<TransactionOutcome<T>> =>
-          new FaultyTransaction(process, {
-            key: request.key,
-            ports: transactionPorts,
-            optimistic: true,
-            work: (open: OptimisticTransaction<Tx>) =>
-              work(new OptimisticOpening(process, request.key, open).open),
-            async begin(inside) {
-              const outcome = await runEarly<T | null>(request, admit, inside);
-              return (value: T) => ({ ...outcome, value });
-            },
-          }).run(),
-      };
-  return {
-    ...optimistic,
-    ...faultyBatches(inner, process),
+  return wrapped<TransactionSupport<Tx>>({
+    runEarly: inner.runEarly && faultyOptimistic(inner.runEarly, process),
+    runBatch: inner.runBatch && faultyBatches(inner.runBatch, process),
     deliver: <T>(
       request: DeliveryRequest,
       work: (open: OpenPhase<Tx>) => Promise<DeliveryWork<T>>,
@@ -144,29 +124,45 @@ export function faultyTransactions<Tx>(
       }).run(),
     resolve: (key, id, fence, timeoutMs) =>
       process.call("resolve", key, () => inner.resolve(key, id, fence, timeoutMs)),
-  };
+  });
 }
 
-function faultyBatches<Tx>(
-  { runBatch }: TransactionSupport<Tx>,
-  process: FaultyProcess,
-): Pick<TransactionSupport<Tx>, "runBatch"> {
-  if (runBatch === undefined) return {};
-  return {
-    runBatch: <T>(
-      request: BatchRequest,
-      work: (open: OpenBatch<Tx>) => Promise<BatchWork<T>>,
-    ): Promise<BatchOutcome<T>> =>
-      new FaultyTransaction(process, {
-        key: null,
-        ports: batchPorts,
-        work,
-        async begin(inside) {
-          const outcome = await runBatch<T | null>(request, inside);
-          return (value: T) => ({ ...outcome, value });
-        },
-      }).run(),
-  };
+type RunEarly<Tx> = NonNullable<TransactionSupport<Tx>["runEarly"]>;
+
+function faultyOptimistic<Tx>(runEarly: RunEarly<Tx>, process: FaultyProcess): RunEarly<Tx> {
+  return <T>(
+    request: TransactionRequest,
+    admit: (seen: Admission) => Promise<boolean>,
+    work: (open: OptimisticTransaction<Tx>) => Promise<TransactionWork<T>>,
+  ): Promise<TransactionOutcome<T>> =>
+    new FaultyTransaction(process, {
+      key: request.key,
+      ports: transactionPorts,
+      optimistic: true,
+      work: (open: OptimisticTransaction<Tx>) => work(new OptimisticOpening(process, request.key, open).open),
+      async begin(inside) {
+        const outcome = await runEarly<T | null>(request, admit, inside);
+        return (value: T) => ({ ...outcome, value });
+      },
+    }).run();
+}
+
+type RunBatch<Tx> = NonNullable<TransactionSupport<Tx>["runBatch"]>;
+
+function faultyBatches<Tx>(runBatch: RunBatch<Tx>, process: FaultyProcess): RunBatch<Tx> {
+  return <T>(
+    request: BatchRequest,
+    work: (open: OpenBatch<Tx>) => Promise<BatchWork<T>>,
+  ): Promise<BatchOutcome<T>> =>
+    new FaultyTransaction(process, {
+      key: null,
+      ports: batchPorts,
+      work,
+      async begin(inside) {
+        const outcome = await runBatch<T | null>(request, inside);
+        return (value: T) => ({ ...outcome, value });
+      },
+    }).run();
 }
 
 /** How the work ended, for the store to write. */
