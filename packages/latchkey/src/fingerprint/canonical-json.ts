@@ -1,4 +1,3 @@
-import { type JsonSink, scanJson } from "./json-scanner.ts";
 import { type JsonNode, parseJsonTree, type TreeFault, writeCanonical } from "./json-tree.ts";
 import { plainCanonical } from "./plain-json.ts";
 import { decodeUtf8 } from "./utf8.ts";
@@ -48,12 +47,6 @@ export function canonicalJson(bytes: Uint8Array, limits: CanonicalJsonLimits = {
   return tree.ok ? { ok: true, bytes: canonicalBytes(tree.root) } : tree;
 }
 
-/** Whether the bytes are one JSON text of RFC 8259 in valid UTF-8 without byte order mark; of any size and depth. */
-export function isJsonText(bytes: Uint8Array): boolean {
-  const text = decodeUtf8(bytes);
-  return text !== null && scanJson(text, NO_SINK, Number.POSITIVE_INFINITY) === "json";
-}
-
 export type ExactJsonResult =
   | { readonly ok: true; readonly root: JsonNode }
   | { readonly ok: false; readonly reason: NotCanonical };
@@ -78,14 +71,3 @@ function checkLimit(name: string, limit: number): number {
   if (Number.isSafeInteger(limit) && limit > 0) return limit;
   throw new TypeError(`${name} must be a positive whole number`);
 }
-
-function ignore(): void {}
-
-const NO_SINK: JsonSink = {
-  open: ignore,
-  close: ignore,
-  name: ignore,
-  string: ignore,
-  number: ignore,
-  literal: ignore,
-};
