@@ -22,3 +22,8 @@ export function plainLines(text: string): string {
         ).join(""),
   );
 }
+
+/** The value if it is a text that is not empty. */
+export function nonEmptyText(value: unknown): string | null {
+  return typeof value === "string" && value !== "" ? value : null;
+}

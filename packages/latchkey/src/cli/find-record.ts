@@ -9,7 +9,7 @@ import {
 } from "../execution/find-record.ts";
 import { hashKey } from "../key/hash-key.ts";
 import { type CommandContext, CommandError, refusal, UsageError } from "./command.ts";
-import { isId, isKeyHash } from "./options.ts";
+import { isKeyHash } from "./options.ts";
 import { shown } from "./text.ts";
 import type { CommandStore } from "./with-store.ts";
 
@@ -76,7 +76,7 @@ export function lifeNamedBy(
   const named = namedBy(positionals, values.path);
   const { record: recordId } = values;
   if (recordId !== undefined) {
-    if (!isId(recordId)) throw new UsageError("--record takes a record's id: see `latchkey inspect`.");
+    if (!isRecordId(recordId)) throw new UsageError("--record takes a record's id: see `latchkey inspect`.");
     return { ...named, recordId } as RecordName;
   }
   if (named.key !== undefined && values["downstream-key"] === undefined) {

@@ -50,11 +50,6 @@ export function wholeNumber(option: string, text: string, least: number, greates
   throw new UsageError(`--${option} must be a whole number from ${least} to ${greatest}.`);
 }
 
-/** Whether it has the form of the ids that stores give to records, effects and dead messages. */
-export function isId(text: string): boolean {
-  return /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/u.test(text);
-}
-
 /** Whether it may be the `keyHash` of an event. */
 export function isKeyHash(text: string): boolean {
   return /^[0-9a-f]{12}$/u.test(text);

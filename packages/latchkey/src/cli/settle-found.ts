@@ -4,7 +4,7 @@ import { reopened } from "../execution/settle.ts";
 import { encodeAnswer } from "../operations/answer.ts";
 import { callInDoubt } from "../operator/advice.ts";
 import { hasUnreadable, readJson } from "../operator/readable.ts";
-import { surely } from "../operator/surely.ts";
+import { surely } from "../time/surely.ts";
 import { systemPorts } from "../ports.ts";
 import type { Journal } from "../stores/journal.ts";
 import type { AuditEntry, Settlement } from "../stores/settlement.ts";

@@ -7,7 +7,7 @@ import type { Result, Submission } from "../operations/attempt.ts";
 import { overLimit, type RateLimitName } from "../operations/limits.ts";
 import type { Operation } from "../operations/operation.ts";
 import type { Reading } from "../stores/life.ts";
-import { isStorable } from "../stores/storable.ts";
+import { checkStorable } from "../stores/storable.ts";
 import type { About, LatchkeyEvent } from "../telemetry/events.ts";
 import { withLimit } from "../time/time-limit.ts";
 import type { Submitted } from "./attempt-span.ts";
@@ -23,14 +23,10 @@ const retryAfterMaxMs = 10_000;
 
 /** @throws {TypeError} when a store could not store a name of the record, or could confuse it with another. */
 export function checkSubmission({ key, principal }: Submission): void {
-  requireStorable("tenant", key.tenant);
-  requireStorable("scope", key.scope);
-  requireStorable("key", key.key);
-  requireStorable("principal", principal ?? "");
-}
-
-function requireStorable(name: string, text: string): void {
-  if (!isStorable(text)) throw new TypeError(`${name} contains a NUL character or a lone surrogate`);
+  checkStorable("tenant", key.tenant);
+  checkStorable("scope", key.scope);
+  checkStorable("key", key.key);
+  checkStorable("principal", principal ?? "");
 }
 
 export function admissionRequest(

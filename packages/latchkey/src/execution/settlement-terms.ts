@@ -24,6 +24,15 @@ export interface OperatorProof {
   readonly reason: string;
 }
 
+/** @throws {TypeError} when a part of it is missing or blank */
+export function checkedProof({ operator, reason }: OperatorProof): OperatorProof {
+  for (const [name, text] of Object.entries({ operator, reason })) {
+    if (typeof text !== "string" || text.trim() === "")
+      throw new TypeError(`${name} must be a non-empty string`);
+  }
+  return { operator, reason };
+}
+
 export type SettleWith =
   /** All of it has happened, and this is the answer. */
   | { readonly completed: RunAnswer; readonly downstreamKey?: string }

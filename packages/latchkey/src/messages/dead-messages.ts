@@ -1,12 +1,12 @@
 /** Dead letters of messages, for operators and their programs: list them, redrive one, discard one. */
 import { createHash } from "node:crypto";
-import { StoreError } from "../errors.ts";
 import type { Runtime } from "../execution/runtime.ts";
-import type { OperatorProof } from "../execution/settle.ts";
+import { checkedProof, type OperatorProof } from "../execution/settlement-terms.ts";
 import { checkOptions, type OptionNames } from "../known-options.ts";
 import type { Latchkey } from "../latchkey.ts";
-import { pause, uuidVersion7 } from "../ports.ts";
+import { uuidVersion7 } from "../ports.ts";
 import type { MessageSupport, DeadMessage as Row } from "../stores/messages.ts";
+import { surely } from "../time/surely.ts";
 import type { MessageDeath } from "./broker.ts";
 import { letterContext } from "./tallies.ts";
 
@@ -156,7 +156,7 @@ async function withdraw<Tx>(
   { operator }: OperatorProof,
 ): Promise<void> {
   const place = { tenant: tenant ?? "", scope: operation, key: key ?? "" };
-  const entries = await surely(runtime, () => runtime.store.settlement.audit(place));
+  const entries = await surely(runtime.ports.clock, () => runtime.store.settlement.audit(place));
   const isOver = entries.some(
     ({ recordId, event }) => recordId === held || (recordId === id && event === "discard"),
   );
@@ -174,7 +174,7 @@ async function hold<Tx>(
   const { id, reason, contentType, starts, returns, failures, lastErrorCode, ...facts } = row;
   const held = { ...facts, digest: heldDigest(id) };
   const letter = { id: heldId(id), reason, contentType };
-  await surely(runtime, async () => {
+  await surely(runtime.ports.clock, async () => {
     if ((await support.find(held.digest)) === null) {
       await support.count(held, { starts, returns, failures, errorCode: lastErrorCode, keepMs }, letter.id);
     }
@@ -271,27 +271,6 @@ async function remove<Tx>(
 ): Promise<string | null> {
   const { clock, random } = runtime.ports;
   const note = { id: random.uuid(clock.wallMs()), actor: operator, reason };
-  return (await surely(runtime, () => support.remove(id, event, note))) ? note.id : null;
+  return (await surely(clock, () => support.remove(id, event, note))) ? note.id : null;
 }
 
-/** Five tries within two seconds, because after a lost reply the outcome is unknown, and repeating the call changes nothing. */
-const pauseMaxMs = 800;
-
-async function surely<Tx, T>({ ports }: Runtime<Tx>, run: () => Promise<T>): Promise<T> {
-  for (let pauseMs = 100; ; pauseMs *= 2) {
-    try {
-      return await run();
-    } catch (error) {
-      if (!(error instanceof StoreError) || pauseMs > pauseMaxMs) throw error;
-      await pause(ports.clock, pauseMs);
-    }
-  }
-}
-
-function checkedProof({ operator, reason }: OperatorProof): OperatorProof {
-  for (const [name, text] of Object.entries({ operator, reason })) {
-    if (typeof text !== "string" || text.trim() === "")
-      throw new TypeError(`${name} must be a non-empty string`);
-  }
-  return { operator, reason };
-}

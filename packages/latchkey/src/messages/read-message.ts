@@ -8,6 +8,7 @@ import { isPlaceholderKey, MAX_KEY_LENGTH } from "../key/parse-key.ts";
 import type { Submission } from "../operations/attempt.ts";
 import type { Operation } from "../operations/operation.ts";
 import { summaryOf } from "../operations/summary.ts";
+import { nonEmptyText } from "../plain-text.ts";
 import type { MessageFacts } from "../stores/messages.ts";
 import { isStorable } from "../stores/storable.ts";
 import type { Message, MessageDeath } from "./broker.ts";
@@ -42,7 +43,7 @@ export function readMessage<I>(
     error,
   });
   try {
-    const given = textOf(settings.tenant(message));
+    const given = nonEmptyText(settings.tenant(message));
     // A refused value is not stored.
     if (given !== null) checkIdentity("tenant", given);
     tenant = given;
@@ -54,7 +55,7 @@ export function readMessage<I>(
     return unreadable("tenant-missing");
   }
   try {
-    key = textOf(settings.key(message));
+    key = nonEmptyText(settings.key(message));
   } catch (error) {
     return unreadable("invalid-id", error);
   }
@@ -75,10 +76,6 @@ export function readMessage<I>(
   } catch (error) {
     return { kind: "unreadable", facts, because: "undecodable", error };
   }
-}
-
-function textOf(value: unknown): string | null {
-  return typeof value === "string" && value !== "" ? value : null;
 }
 
 /** The fingerprint of a JSON body in its canonical form, so that a sender may serialise it again; of any other body as its bytes. */

@@ -10,7 +10,7 @@ import {
   type TenantRemoval,
   tenantParts,
 } from "../stores/tenant-data.ts";
-import { surely } from "./surely.ts";
+import { surely } from "../time/surely.ts";
 
 export interface DeleteTenantOptions {
   /** Only counts. Default false. */

@@ -5,7 +5,7 @@ import type { Ports } from "../ports.ts";
 import type { Store } from "../stores/store.ts";
 import { readAnswer } from "./readable.ts";
 import type { Refused, SeenRecord } from "./settle.ts";
-import { surely } from "./surely.ts";
+import { surely } from "../time/surely.ts";
 import { type RecordView, recordView } from "./views.ts";
 
 export interface HastenParts {

@@ -2,7 +2,7 @@
 import type { RecordState } from "../engine/record.ts";
 import type { RecordName } from "../execution/find-record.ts";
 import type { Runtime } from "../execution/runtime.ts";
-import type { OperatorProof } from "../execution/settle.ts";
+import { checkedProof, type OperatorProof } from "../execution/settlement-terms.ts";
 import { checkOptions, type OptionNames } from "../known-options.ts";
 import type { Latchkey } from "../latchkey.ts";
 import { deadMessages, type Republish } from "../messages/dead-messages.ts";
@@ -206,8 +206,8 @@ export function createOperator<Tx>(options: OperatorOptions<Tx>): Operator {
       return takeCensus(sources, only, now);
     },
     inspect: (name) => inspectNamed(runtime, messages, name),
-    deleteTenant: async (tenant, by, options = {}) => deleteTenant(runtime, tenant, checkedBy(by), options),
-    settle: async (seen, outcome, by) => settleSeen(latchkey, seen, outcome, checkedBy(by)),
+    deleteTenant: async (tenant, by, options = {}) => deleteTenant(runtime, tenant, checkedProof(by), options),
+    settle: async (seen, outcome, by) => settleSeen(latchkey, seen, outcome, checkedProof(by)),
     ...hastening(runtime),
     async decide(death, decision, by) {
       const name = parseDeadName(death);
@@ -217,7 +217,7 @@ export function createOperator<Tx>(options: OperatorOptions<Tx>): Operator {
         decision.decision === "discard"
           ? { event: "discard", keepMs: discardedKeepMs }
           : { event: "redrive", doubt: decision.doubt };
-      const decided = await decideDead({ runtime, messages, republish }, name, verdict, checkedBy(by));
+      const decided = await decideDead({ runtime, messages, republish }, name, verdict, checkedProof(by));
       if (decided.kind !== null && decided.audit !== null) {
         return { kind: "decided", what: decided.kind, audit: decided.audit };
       }
@@ -229,7 +229,7 @@ export function createOperator<Tx>(options: OperatorOptions<Tx>): Operator {
 
 function hastening<Tx>(runtime: Runtime<Tx>): Pick<Operator, "forget" | "retry"> {
   const hasten = async (seen: SeenRecord, request: HastenRequest, by: OperatorProof, dryRun = false) => {
-    const done = await hastenSeen(runtime, seen, request, checkedBy(by), dryRun);
+    const done = await hastenSeen(runtime, seen, request, checkedProof(by), dryRun);
     if (done.kind === "done" && done.audit !== null) {
       const { id: recordId, operation } = done.record;
       const type = request.event === "forget" ? "forgotten" : "retried";
@@ -273,12 +273,4 @@ function refusedDecision(isGone: boolean, later: string | null): DecidedDead {
         title: "Nothing was changed. It has died again since you saw it.",
         detail: "It may have another cause now. Look at it again before you decide.",
       };
-}
-
-function checkedBy({ operator, reason }: OperatorProof): OperatorProof {
-  for (const [name, text] of Object.entries({ operator, reason })) {
-    if (typeof text !== "string" || text.trim() === "")
-      throw new TypeError(`${name} must be a non-empty string`);
-  }
-  return { operator, reason };
 }

@@ -10,6 +10,7 @@ import type { Answer } from "../operations/answer.ts";
 import type { HandlerContext, Result, Submission } from "../operations/attempt.ts";
 import type { Operation } from "../operations/operation.ts";
 import { type OwnedOperation, ownsItsWork } from "../operations/owned-operation.ts";
+import { nonEmptyText } from "../plain-text.ts";
 import {
   type KeyChoice,
   leavesDoubt,
@@ -143,7 +144,7 @@ function readCall<Tx>(
   call: ToolCall,
   { choice, withoutKey, wanted }: ToolRules,
 ): Reading {
-  const tenant = textOrNull(call.tenant);
+  const tenant = nonEmptyText(call.tenant);
   if (tenant === null) throw new LatchkeyError("tenant-missing");
   runtime.checkIdentity("tenant", tenant);
   const principal = principalOf(call.principal);
@@ -163,13 +164,9 @@ function readCall<Tx>(
   return { kind: "read", tenant, submission: { key, fingerprint, principal } };
 }
 
-function textOrNull(value: unknown): string | null {
-  return typeof value === "string" && value !== "" ? value : null;
-}
-
 function principalOf(value: unknown): string | null {
   if (value === undefined || value === null) return null;
-  const principal = textOrNull(value);
+  const principal = nonEmptyText(value);
   if (principal === null) {
     throw new TypeError("`principal` must return a non-empty string, null or undefined");
   }

@@ -1,4 +1,5 @@
 /** A record of either client, and the message that the inbox gets for it. */
+import { nonEmptyText } from "../../plain-text.ts";
 import type { Message } from "../broker.ts";
 import type { KafkaJsMessage, PlatformaticMessage } from "./client.ts";
 
@@ -54,7 +55,7 @@ export function messageOf(record: KafkaRecord, idFrom: KafkaIdFrom, redelivered:
     id: idOf(record, sent, idFrom),
     source: topic,
     body: value ?? new Uint8Array(),
-    contentType: textOf(sent["content-type"]),
+    contentType: nonEmptyText(sent["content-type"]),
     headers: {
       ...sent,
       kafka_key: key?.toString("utf8") ?? null,
@@ -71,7 +72,7 @@ function idOf(
   sent: Readonly<Record<string, unknown>>,
   idFrom: KafkaIdFrom,
 ): string | null {
-  return idFrom === "offset" ? `${topic}-${partition}-${offset}` : textOf(sent[idFrom.header]);
+  return idFrom === "offset" ? `${topic}-${partition}-${offset}` : nonEmptyText(sent[idFrom.header]);
 }
 
 /** The headers as texts; a header that was sent more than once is a list. */
@@ -81,10 +82,6 @@ function headersOf({ headers }: KafkaRecord): Record<string, string | string[]> 
   return Object.fromEntries(
     [...all].map(([name, values]) => [name, values.length === 1 ? (values[0] ?? "") : values]),
   );
-}
-
-function textOf(value: unknown): string | null {
-  return typeof value === "string" && value !== "" ? value : null;
 }
 
 function bytesOf(value: Uint8Array | string | null | undefined): Buffer | null {

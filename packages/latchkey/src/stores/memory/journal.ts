@@ -1,5 +1,6 @@
 /** Inputs and steps, each write one step on the rows. Null or false if the owner has lost. */
 import { type InProgressRecord, type LatchkeyRecord, sameFence } from "../../engine/record.ts";
+import { compareCodeUnits } from "../../fingerprint/code-units.ts";
 import type {
   CallEnd,
   CallIntent,
@@ -174,10 +175,5 @@ function finishedCalls(
 type CallPosition = NonNullable<FinishedCallsQuery["after"]>;
 
 function inOrder(left: CallPosition, right: CallPosition): number {
-  return left.finishedAt - right.finishedAt || compareText(left.downstreamKey, right.downstreamKey);
-}
-
-export function compareText(left: string, right: string): number {
-  if (left === right) return 0;
-  return left < right ? -1 : 1;
+  return left.finishedAt - right.finishedAt || compareCodeUnits(left.downstreamKey, right.downstreamKey);
 }

@@ -1,4 +1,5 @@
 /** Messages of the memory store, each write one step. Values are copied when they are stored and when they are returned. */
+import { compareCodeUnits } from "../../fingerprint/code-units.ts";
 import type {
   DeadMessage,
   MessageCount,
@@ -9,7 +10,6 @@ import type {
   MessageTally,
 } from "../messages.ts";
 import type { AuditEntry } from "../settlement.ts";
-import { compareText } from "./journal.ts";
 
 export interface MessageRow {
   readonly facts: MessageFacts;
@@ -144,7 +144,7 @@ function list(
 type Listed = NonNullable<MessageFilter["after"]>;
 
 function inOrder(left: Listed, right: Listed): number {
-  return left.diedAt - right.diedAt || compareText(left.id, right.id);
+  return left.diedAt - right.diedAt || compareCodeUnits(left.id, right.id);
 }
 
 export function removeOver(messages: MemoryMessages, now: number, limit: number): number {

@@ -1,5 +1,6 @@
 /** The outbox of the memory store, each write one step on its effects. An effect whose id is not returned was not changed. */
 
+import { compareCodeUnits } from "../../fingerprint/code-units.ts";
 import type { FinishedCallsQuery } from "../journal.ts";
 import type {
   DeadDecision,
@@ -15,7 +16,6 @@ import type {
 } from "../outbox.ts";
 import type { AuditEntry, AuditNote } from "../settlement.ts";
 import type { EffectRow, MemoryEffects } from "./effects.ts";
-import { compareText } from "./journal.ts";
 import { keyOf } from "./life.ts";
 import { claimedRow, endClaim } from "./outbox-ends.ts";
 
@@ -72,7 +72,7 @@ function finished(
 }
 
 function byKey(left: { readonly downstreamKey: string }, right: { readonly downstreamKey: string }): number {
-  return compareText(left.downstreamKey, right.downstreamKey);
+  return compareCodeUnits(left.downstreamKey, right.downstreamKey);
 }
 
 function claim(
@@ -171,7 +171,7 @@ function list(
 type Listed = NonNullable<EffectFilter["after"]>;
 
 function inOrder(left: Listed, right: Listed): number {
-  return left.createdAt - right.createdAt || compareText(left.id, right.id);
+  return left.createdAt - right.createdAt || compareCodeUnits(left.id, right.id);
 }
 
 function decide(

@@ -9,6 +9,7 @@ import type {
   RetryableRecord,
   UnknownRecord,
 } from "../../engine/record.ts";
+import { compareCodeUnits } from "../../fingerprint/code-units.ts";
 import type { CallStep, Step } from "../journal.ts";
 import type {
   AuditEntry,
@@ -20,7 +21,7 @@ import type {
   Settlement,
   SettlementSupport,
 } from "../settlement.ts";
-import { compareText, finishedCall, withStep } from "./journal.ts";
+import { finishedCall, withStep } from "./journal.ts";
 import { finished, keyOf, lifeOf, move, pointInTime } from "./life.ts";
 import { guardHolds, keyText, type MemoryRow, type MemoryRows, type RowChange } from "./rows.ts";
 
@@ -78,7 +79,7 @@ export function listAudit(
   return audit
     .filter((entry) => tenant === null || entry.key.tenant === tenant)
     .filter(({ at, id }) => before === null || at < before.at || (at === before.at && id < before.id))
-    .sort((left, right) => right.at - left.at || compareText(right.id, left.id))
+    .sort((left, right) => right.at - left.at || compareCodeUnits(right.id, left.id))
     .slice(0, limit)
     .map(copyEntry);
 }
@@ -289,5 +290,5 @@ function list(rows: MemoryRows, filter: RecordFilter): readonly LatchkeyRecord[]
 type Listed = NonNullable<RecordFilter["after"]>;
 
 function inOrder(left: Listed, right: Listed): number {
-  return left.createdAt - right.createdAt || compareText(left.id, right.id);
+  return left.createdAt - right.createdAt || compareCodeUnits(left.id, right.id);
 }

@@ -1,11 +1,11 @@
 /** How many records tenants have, counted up to the limit. */
 import type { ActiveKeys } from "../active-keys.ts";
+import { checkStorable } from "../storable.ts";
 import type { PostgresExecutor } from "./executor.ts";
 import { momentOf, nullableMoment, numberOf, textOf } from "./rows.ts";
 import { sql } from "./sql/texts.ts";
 import type { SqlNames } from "./sql-parts.ts";
 import { statement } from "./statement.ts";
-import { checkStorable } from "./values.ts";
 
 export function activeKeyStatements(names: SqlNames) {
   return { countActiveKeys: statement("count_active_keys", sql.countActiveKeys, names) };

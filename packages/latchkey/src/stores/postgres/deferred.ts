@@ -1,12 +1,12 @@
 /** Deferred work on Postgres. */
 import type { Clock } from "../../ports.ts";
+import { checkStorable } from "../storable.ts";
 import type { Store } from "../store.ts";
 import type { Confirmation } from "./confirm.ts";
 import type { deferredStatements } from "./deferred-statements.ts";
 import type { PostgresExecutor } from "./executor.ts";
 import { PendingClaims } from "./pending-claims.ts";
 import { storedRecord } from "./rows.ts";
-import { checkStorable } from "./values.ts";
 
 export function postgresDeferred(
   executor: PostgresExecutor,

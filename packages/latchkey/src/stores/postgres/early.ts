@@ -1,10 +1,11 @@
 /** Early settlements on Postgres. */
 import type { UnknownRecord } from "../../engine/record.ts";
 import { decodeEarly, type EarlySettlements, encodeEarly } from "../early.ts";
+import { checkStorable } from "../storable.ts";
 import type { earlyStatements } from "./early-statements.ts";
 import type { PostgresExecutor } from "./executor.ts";
 import { foundRows, storedRecord, textOf } from "./rows.ts";
-import { checkStorable, guardValues, keyValues } from "./values.ts";
+import { guardValues, keyValues } from "./values.ts";
 
 export function postgresEarly(
   executor: PostgresExecutor,

@@ -2,12 +2,12 @@
 import type { Clock } from "../../ports.ts";
 import type { SqlRow } from "../../sql/transaction.ts";
 import type { EffectWant, OutboxEffect } from "../outbox.ts";
+import { checkStorable } from "../storable.ts";
 import type { PostgresExecutor } from "./executor.ts";
 import { effectOf } from "./outbox-rows.ts";
 import type { outboxStatements } from "./outbox-statements.ts";
 import { isCausedByRow, QuarantinedRows } from "./refusing-rows.ts";
 import { booleanOf, foundRows, momentOf, textOf } from "./rows.ts";
-import { checkStorable } from "./values.ts";
 
 interface ClaimTerms {
   readonly token: string;

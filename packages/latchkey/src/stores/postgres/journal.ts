@@ -1,13 +1,14 @@
 /** Inputs and steps on Postgres. */
 import { StoreError } from "../../errors.ts";
 import type { CallEnd, CallIntent, JournalSupport, Owner } from "../journal.ts";
+import { checkStorable } from "../storable.ts";
 import { isStorable } from "../storable.ts";
 import type { PostgresExecutor } from "./executor.ts";
 import { callOf, journalCallOf, journalOf } from "./journal-rows.ts";
 import type { journalStatements } from "./journal-statements.ts";
 import { booleanOf, foundRows, momentOf, onlyRow, primaryRows } from "./rows.ts";
 import type { StatementTemplate } from "./template.ts";
-import { checkStorable, keyValues, ownerOfValues, timeoutText } from "./values.ts";
+import { keyValues, ownerOfValues, timeoutText } from "./values.ts";
 
 export interface JournalParts {
   readonly executor: PostgresExecutor;

@@ -2,11 +2,11 @@
 import { StoreError } from "../../errors.ts";
 import type { SqlRow, SqlStatement } from "../../sql/transaction.ts";
 import type { DeadMessage, MessageFacts, MessageSupport, MessageTally } from "../messages.ts";
+import { checkStorable } from "../storable.ts";
 import type { Confirmation } from "./confirm.ts";
 import type { PostgresExecutor } from "./executor.ts";
 import type { messageStatements } from "./message-statements.ts";
 import { bytesOf, foundRows, momentOf, nullableText, numberOf, onlyRow, textOf } from "./rows.ts";
-import { checkStorable } from "./values.ts";
 
 export function postgresMessages(
   executor: PostgresExecutor,

@@ -1,9 +1,9 @@
 /** Turns rows of the outbox into effects, and arguments of the outbox into values; lists of rows are JSON texts. */
 import type { SqlRow } from "../../sql/transaction.ts";
 import type { DeliveryEnd, EffectClaim, EffectState, NewEffect, OutboxEffect } from "../outbox.ts";
+import { checkStorable } from "../storable.ts";
 import { optionalsText } from "./array-text.ts";
 import { booleanOf, bytesOf, momentOf, nullableMoment, nullableText, numberOf, textOf } from "./rows.ts";
-import { checkStorable } from "./values.ts";
 
 export function effectOf(row: SqlRow): OutboxEffect {
   const result = nullableText(row, "result");

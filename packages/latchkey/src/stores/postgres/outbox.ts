@@ -3,6 +3,7 @@
 import type { Clock } from "../../ports.ts";
 import type { SqlRow, SqlStatement } from "../../sql/transaction.ts";
 import type { DeadDecision, DeadNote, DeliveryEnd, EffectFilter, OutboxSupport } from "../outbox.ts";
+import { checkStorable } from "../storable.ts";
 import type { Confirmation } from "./confirm.ts";
 import { EffectClaims } from "./effect-claims.ts";
 import { EffectRescues } from "./effect-rescues.ts";
@@ -12,7 +13,6 @@ import type { outboxStatements } from "./outbox-statements.ts";
 import type { Positions } from "./positions.ts";
 import { eachAlone } from "./refusing-rows.ts";
 import { foundRows, textOf } from "./rows.ts";
-import { checkStorable } from "./values.ts";
 
 type Statements = ReturnType<typeof outboxStatements>;
 

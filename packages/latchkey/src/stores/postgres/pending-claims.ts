@@ -1,12 +1,12 @@
 /** Claims on pending records: one that refuses to be claimed must not stop the others. */
 import type { Clock } from "../../ports.ts";
 import type { SqlRow } from "../../sql/transaction.ts";
+import { checkStorable } from "../storable.ts";
 import type { PendingWant } from "../store.ts";
 import type { deferredStatements } from "./deferred-statements.ts";
 import type { PostgresExecutor } from "./executor.ts";
 import { isCausedByRow, QuarantinedRows } from "./refusing-rows.ts";
 import { foundRows, textOf } from "./rows.ts";
-import { checkStorable } from "./values.ts";
 
 export class PendingClaims {
   readonly #executor: PostgresExecutor;

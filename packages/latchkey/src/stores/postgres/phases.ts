@@ -1,6 +1,7 @@
 /** Phases over any bridge: transactions that also write their step. */
 import type { BridgeSession, BridgeWork, SqlStatement, TransactionBridge } from "../../sql/transaction.ts";
 import type { Owner } from "../journal.ts";
+import { checkStorable } from "../storable.ts";
 import type {
   OpenPhase,
   PhaseOutcome,
@@ -16,7 +17,7 @@ import { refused } from "./refused.ts";
 import { momentOf, numberOf, onlyRow, textOf } from "./rows.ts";
 import { closedRow, inOpenedSession, openedSession, type SeenSessions } from "./session-statements.ts";
 import { asSchemaError } from "./settings.ts";
-import { checkStorable, ownerOfValues, retentionValues, timeoutText } from "./values.ts";
+import { ownerOfValues, retentionValues, timeoutText } from "./values.ts";
 
 export interface PhaseParts<Tx> {
   readonly bridge: TransactionBridge<Tx>;

@@ -2,12 +2,13 @@
 import type { RecordState } from "../../engine/record.ts";
 import type { SqlRow, SqlStatement, SqlValue } from "../../sql/transaction.ts";
 import type { AuditEntry, AuditNote, Settlement, SettlementSupport } from "../settlement.ts";
+import { checkStorable } from "../storable.ts";
 import type { Store } from "../store.ts";
 import type { Confirmation } from "./confirm.ts";
 import type { PostgresExecutor } from "./executor.ts";
 import { foundRows, momentOf, nullableText, numberOf, storedRecord, textOf } from "./rows.ts";
 import type { settlementStatements } from "./settlement-statements.ts";
-import { checkStorable, guardValues, keyValues, retentionValues } from "./values.ts";
+import { guardValues, keyValues, retentionValues } from "./values.ts";
 
 type Statements = ReturnType<typeof settlementStatements>;
 

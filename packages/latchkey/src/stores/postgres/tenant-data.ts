@@ -1,10 +1,10 @@
 /** The data of one tenant on Postgres, and the removal of old audit rows. */
 import type { SqlRow } from "../../sql/transaction.ts";
+import { checkStorable } from "../storable.ts";
 import { countRows, type TenantData, type TenantSweep } from "../tenant-data.ts";
 import type { PostgresExecutor } from "./executor.ts";
 import { booleanOf, nullableText, textOf } from "./rows.ts";
 import { sweepOf, type tenantStatements } from "./tenant-statements.ts";
-import { checkStorable } from "./values.ts";
 
 type SweepPosition = readonly [scope: string, key: string, id: string];
 

@@ -2,7 +2,7 @@
 import type { Fence, Fingerprint, Guard, RecordKey } from "../../engine/record.ts";
 import type { Owner } from "../journal.ts";
 import type { NewLife } from "../life.ts";
-import { isStorable } from "../storable.ts";
+import { checkStorable } from "../storable.ts";
 import type { LeaseTerms, Retention } from "../store.ts";
 
 /** A row of the primary key's index holds at most 2,704 bytes; beyond that an INSERT fails after the handler ran. */
@@ -17,11 +17,6 @@ const bytesPerUnitMax = 3;
 /** A time limit as a value for the server's settings. */
 export function timeoutText(milliseconds: number): string {
   return String(Math.min(serverTimeoutMaxMs, Math.max(1, Math.ceil(milliseconds))));
-}
-
-/** @throws {TypeError} when the text could not be stored, or would be stored as another text */
-export function checkStorable(name: string, text: string): void {
-  if (!isStorable(text)) throw new TypeError(`${name} contains a NUL character or a lone surrogate`);
 }
 
 /** @throws {TypeError} when the key could not be stored, or would be stored as another key */
