@@ -1,6 +1,6 @@
 /** The outboxes of several stores as one. A claim names no tenant, so the store of each claimed effect is remembered. */
 import { StoreError } from "../errors.ts";
-import type { EffectClaim, OutboxEffect, OutboxSupport } from "../stores/outbox.ts";
+import type { EffectClaim, EffectKey, OutboxEffect, OutboxSupport } from "../stores/outbox.ts";
 import type { Store } from "../stores/store.ts";
 import type { Member, Members } from "./members.ts";
 import { mergePages, shareOut } from "./shares.ts";
@@ -55,20 +55,7 @@ export function routedOutbox<Tx>(members: Members<Tx>, claimedFrom: ClaimedFrom<
     );
   return {
     partOf: (id) => claimedFrom.of(id),
-    async claim(wants, token, leaseMs) {
-      const limits = wants.map(({ limit }) => limit);
-      const pages = await shareOut(members, limits, async (member, shares) => {
-        const own = wants.flatMap((want, at) => {
-          const limit = shares[at] ?? 0;
-          return limit === 0 ? [] : [{ ...want, limit }];
-        });
-        const rows = await outboxOf(member.store).claim(own, token, leaseMs);
-        for (const { id } of rows) claimedFrom.note(id, member);
-        const used = wants.map(({ effect }) => rows.filter((row) => row.effect === effect).length);
-        return { value: rows, used };
-      });
-      return pages.flat();
-    },
+    claim: claiming(members, claimedFrom),
     start: (claims, leaseMs) => byStore(claims, (outbox, those) => outbox.start(those, leaseMs)),
     end: (ends) => byStore(ends, (outbox, those) => outbox.end(those)),
     async rescue(limit) {
@@ -90,13 +77,7 @@ export function routedOutbox<Tx>(members: Members<Tx>, claimedFrom: ClaimedFrom<
         (effects) => effects.length > 0,
       ),
     async byDownstreamKey(keys) {
-      const ofEach = async (outbox: OutboxSupport): Promise<readonly OutboxEffect[]> => {
-        if (outbox.byDownstreamKey !== undefined) return outbox.byDownstreamKey(keys);
-        const effects = await Promise.all(keys.map(({ recordId }) => outbox.ofRecord(recordId)));
-        const wanted = new Set(keys.map(({ downstreamKey }) => downstreamKey));
-        return effects.flat().filter(({ downstreamKey }) => wanted.has(downstreamKey));
-      };
-      return (await every(ofEach)).flat();
+      return (await every((outbox) => withDownstreamKey(outbox, keys))).flat();
     },
     async finished(query) {
       const pages = await every(async (outbox) => (await outbox.finished?.(query)) ?? []);
@@ -108,4 +89,32 @@ export function routedOutbox<Tx>(members: Members<Tx>, claimedFrom: ClaimedFrom<
     confirm: (confirmation, note) => anyTrue((outbox) => outbox.confirm(confirmation, note)),
     decide: (id, decision, note) => anyTrue((outbox) => outbox.decide(id, decision, note)),
   };
+}
+
+/** Each store gets a share of the wanted number. */
+function claiming<Tx>(members: Members<Tx>, claimedFrom: ClaimedFrom<Tx>): OutboxSupport["claim"] {
+  return async (wants, token, leaseMs) => {
+    const limits = wants.map(({ limit }) => limit);
+    const pages = await shareOut(members, limits, async (member, shares) => {
+      const own = wants.flatMap((want, at) => {
+        const limit = shares[at] ?? 0;
+        return limit === 0 ? [] : [{ ...want, limit }];
+      });
+      const rows = await outboxOf(member.store).claim(own, token, leaseMs);
+      for (const { id } of rows) claimedFrom.note(id, member);
+      const used = wants.map(({ effect }) => rows.filter((row) => row.effect === effect).length);
+      return { value: rows, used };
+    });
+    return pages.flat();
+  };
+}
+
+async function withDownstreamKey(
+  outbox: OutboxSupport,
+  keys: readonly EffectKey[],
+): Promise<readonly OutboxEffect[]> {
+  if (outbox.byDownstreamKey !== undefined) return outbox.byDownstreamKey(keys);
+  const effects = await Promise.all(keys.map(({ recordId }) => outbox.ofRecord(recordId)));
+  const wanted = new Set(keys.map(({ downstreamKey }) => downstreamKey));
+  return effects.flat().filter(({ downstreamKey }) => wanted.has(downstreamKey));
 }

@@ -62,6 +62,31 @@ export function postgresOutbox(
       return rescued;
     },
 
+    ...effectReads(executor, statements),
+
+    async confirm({ id, generation, result }, note) {
+      const given = { generation, result: Buffer.from(result).toString("hex"), proof: note.proof };
+      const values = { id, ...given, ...noteValues(note) };
+      const [row] = await executor.write(statements.confirmEffect.bind(values));
+      claims.startOver();
+      if (row !== undefined) return true;
+      return confirmation.isDone(statements.effectDecided.bind(values));
+    },
+
+    async decide(id, decision, note) {
+      const values = { id, ...decisionValues(decision), ...noteValues(note) };
+      const [row] = await executor.write(statements.decideEffect.bind(values));
+      claims.startOver();
+      if (row !== undefined) return true;
+      return confirmation.isDone(statements.effectDecided.bind(values));
+    },
+  };
+}
+
+type EffectReads = Required<Pick<OutboxSupport, "list" | "ofRecord" | "byDownstreamKey" | "finished">>;
+
+function effectReads(executor: PostgresExecutor, statements: Statements): EffectReads {
+  return {
     async list(filter) {
       const statement = filter.state === "dead" ? statements.listDead : statements.listEffects;
       return foundRows(await executor.read(statement.bind(filterValues(filter))), "id").map(effectOf);
@@ -83,23 +108,6 @@ export function postgresOutbox(
       const page = { after_ms: after?.finishedAt ?? null, after_key: after?.downstreamKey ?? null };
       const values = { effect, from_ms: from, to_ms: to, limit, ...page };
       return foundRows(await executor.read(statements.finishedEffects.bind(values)), "id").map(effectOf);
-    },
-
-    async confirm({ id, generation, result }, note) {
-      const given = { generation, result: Buffer.from(result).toString("hex"), proof: note.proof };
-      const values = { id, ...given, ...noteValues(note) };
-      const [row] = await executor.write(statements.confirmEffect.bind(values));
-      claims.startOver();
-      if (row !== undefined) return true;
-      return confirmation.isDone(statements.effectDecided.bind(values));
-    },
-
-    async decide(id, decision, note) {
-      const values = { id, ...decisionValues(decision), ...noteValues(note) };
-      const [row] = await executor.write(statements.decideEffect.bind(values));
-      claims.startOver();
-      if (row !== undefined) return true;
-      return confirmation.isDone(statements.effectDecided.bind(values));
     },
   };
 }
