@@ -16,7 +16,7 @@ import { answeringMethods } from "./buffered-methods.ts";
 import { interceptionKey, runOver } from "./buffered-prototype.ts";
 import { type Head, isSubstitute, readHead, restoreHead, restoreStatus } from "./head.ts";
 import { detachedFrom, MiddlewareAnswers, redirect } from "./middleware-answers.ts";
-import { interceptResponse, keepCovered } from "./response-interceptor.ts";
+import { type InstalledInterception, interceptResponse, keepCovered } from "./response-interceptor.ts";
 
 export interface BufferedResponse<Res> {
   /**
@@ -66,85 +66,115 @@ export function bufferResponse<Res extends ServerResponse>(
   res: Res,
   options: BufferOptions,
 ): BufferedResponse<Res> {
-  const { limitBytes, onLeave = nothing, before = readHead(res), isHandlers = insideAttempt } = options;
-  const { replacesReqRes = false, middlewareMayAnswer = false } = options;
-  const first = new BufferedAnswer(limitBytes);
-  let current: BufferedAnswer | null = first;
-  let hasRun = false;
-  const helpers = new Helpers(res);
-  const middlewareAnswers = middlewareMayAnswer
-    ? new MiddlewareAnswers(res, before, isHandlers, () => leave())
-    : null;
-  let interception = interceptResponse(res, first, middlewareAnswers);
-  const uncoverSend = isSubstitute(res) ? coverSend(res) : nothing;
-  let endRedirect = nothing;
-  let hasLeft = false;
-  /** Moves the handler to a detached response. */
-  const leave = (given?: Head) => {
-    if (hasLeft) return;
-    hasLeft = true;
-    const own = [...helpers.takeBack()];
-    uncoverSend();
-    interception.remove(false);
-    const { req } = res;
-    const head =
-      given ?? (interceptionBegan || middlewareAnswers === null ? emptyHead : middlewareAnswers.takeHead());
-    const detached = detachedFrom(res, req, head);
+  return new NodeBufferedResponse(res, options);
+}
+
+class NodeBufferedResponse<Res extends ServerResponse> implements BufferedResponse<Res> {
+  readonly #res: Res;
+  readonly #options: BufferOptions;
+  readonly #before: Head;
+  readonly #isHandlers: () => boolean;
+  readonly #first: BufferedAnswer;
+  readonly #helpers: Helpers<Res>;
+  readonly #middlewareAnswers: MiddlewareAnswers | null;
+  readonly #uncoverSend: () => void;
+  /** Of the latest run, or for the first one; null once the response is released. */
+  #current: BufferedAnswer | null;
+  #interception: InstalledInterception;
+  #endRedirect: () => void;
+  #hasRun: boolean;
+  #hasLeft: boolean;
+
+  constructor(res: Res, options: BufferOptions) {
+    const { before = readHead(res), isHandlers = insideAttempt, middlewareMayAnswer = false } = options;
+    this.#res = res;
+    this.#options = options;
+    this.#before = before;
+    this.#isHandlers = isHandlers;
+    this.#first = new BufferedAnswer(options.limitBytes);
+    this.#current = this.#first;
+    this.#helpers = new Helpers(res);
+    this.#middlewareAnswers = middlewareMayAnswer
+      ? new MiddlewareAnswers(res, before, isHandlers, () => this.leave())
+      : null;
+    this.#interception = interceptResponse(res, this.#first, this.#middlewareAnswers);
+    this.#uncoverSend = isSubstitute(res) ? coverSend(res) : nothing;
+    this.#endRedirect = nothing;
+    this.#hasRun = false;
+    this.#hasLeft = false;
+    // Middleware has answered before the handler began.
+    if (middlewareMayAnswer && this.#interception.hasBegun()) this.leave(emptyHead);
+  }
+
+  async run(handle: (res: Res) => unknown, report: (error: unknown) => void): Promise<Reply> {
+    const answer = this.#beginRun();
+    const bytesBefore = bytesOn(this.#interception.socket());
+    try {
+      const isLive = () => this.#current === answer;
+      const view = new Proxy(this.#res, new RunView<Res>(isLive, this.#helpers, this.#middlewareAnswers));
+      if (this.#options.replacesReqRes) this.#interception.replaceReqRes(view);
+      await handle(view);
+    } catch (error) {
+      if (error !== answer.second) throw error;
+      report(error);
+    }
+    const reply = await answer.reply();
+    const bytesNow = bytesOn(this.#interception.socket()) ?? bytesBefore;
+    if (this.#interception.hasBegun() || (bytesBefore !== null && bytesNow !== bytesBefore)) {
+      throw wroteToSocket();
+    }
+    return reply;
+  }
+
+  /** The first run uses the response as it is. */
+  #beginRun(): BufferedAnswer {
+    const isFirst = !this.#hasRun;
+    this.#hasRun = true;
+    if (isFirst && this.#current !== null) return this.#current;
+    const answer = new BufferedAnswer(this.#options.limitBytes);
+    if (isFirst) return answer;
+    beforeHandler(() => {
+      this.#current = answer;
+      this.#helpers.takeBack();
+      this.#interception.begin(answer);
+      this.#middlewareAnswers?.startRun();
+      restoreHead(this.#helpers.res, this.#before);
+    });
+    return answer;
+  }
+
+  leave(given?: Head): void {
+    if (this.#hasLeft) return;
+    this.#hasLeft = true;
+    const own = [...this.#helpers.takeBack()];
+    this.#uncoverSend();
+    this.#interception.remove(false);
+    const head = given ?? this.#middlewareAnswers?.takeHead() ?? emptyHead;
+    const detached = detachedFrom(this.#res, this.#res.req, head);
     for (const [name, value] of own) Reflect.set(detached, name, value);
-    helpers.res = detached;
-    endRedirect = redirect(res, detached, isHandlers);
-    interception = interceptResponse(detached, current ?? first);
-    onLeave(detached);
-  };
-  // Middleware has answered before the handler began.
-  const interceptionBegan = middlewareMayAnswer && interception.hasBegun();
-  if (interceptionBegan) leave();
-  return {
-    async run(handle, report) {
-      // The first run uses the response as it is.
-      const answer = hasRun || current === null ? new BufferedAnswer(limitBytes) : current;
-      if (hasRun) {
-        beforeHandler(() => {
-          current = answer;
-          helpers.takeBack();
-          interception.begin(answer);
-          middlewareAnswers?.startRun();
-          restoreHead(helpers.res, before);
-        });
-      }
-      hasRun = true;
-      const bytesBefore = bytesOn(interception.socket());
-      try {
-        const view = new Proxy(res, new RunView<Res>(() => current === answer, helpers, middlewareAnswers));
-        if (replacesReqRes) interception.replaceReqRes(view);
-        await handle(view);
-      } catch (error) {
-        if (error !== answer.second) throw error;
-        report(error);
-      }
-      const reply = await answer.reply();
-      const bytesNow = bytesOn(interception.socket()) ?? bytesBefore;
-      if (interception.hasBegun() || (bytesBefore !== null && bytesNow !== bytesBefore)) {
-        throw wroteToSocket();
-      }
-      return reply;
-    },
-    release(sent, isAnswered = sent !== undefined) {
-      const last = current;
-      current = null;
-      if (sent === undefined) helpers.takeBack();
-      else helpers.unwrap();
-      uncoverSend();
-      interception.remove(isAnswered);
-      endRedirect();
-      // The response belongs to other code, whose answer may still be in progress.
-      if (hasLeft) return;
-      if (sent !== undefined && last?.isBody(sent.body)) restoreStatus(res, before);
-      else restoreHead(res, before);
-    },
-    noteStatus: (name, value) => middlewareAnswers?.noteStatus(name, value),
-    leave,
-  };
+    this.#helpers.res = detached;
+    this.#endRedirect = redirect(this.#res, detached, this.#isHandlers);
+    this.#interception = interceptResponse(detached, this.#current ?? this.#first);
+    this.#options.onLeave?.(detached);
+  }
+
+  noteStatus(name: "statusCode" | "statusMessage", value: unknown): void {
+    this.#middlewareAnswers?.noteStatus(name, value);
+  }
+
+  release(sent?: Reply, isAnswered = sent !== undefined): void {
+    const last = this.#current;
+    this.#current = null;
+    if (sent === undefined) this.#helpers.takeBack();
+    else this.#helpers.unwrap();
+    this.#uncoverSend();
+    this.#interception.remove(isAnswered);
+    this.#endRedirect();
+    // The response belongs to other code, whose answer may still be in progress.
+    if (this.#hasLeft) return;
+    if (sent !== undefined && last?.isBody(sent.body)) restoreStatus(this.#res, this.#before);
+    else restoreHead(this.#res, this.#before);
+  }
 }
 
 function nothing(): void {}
