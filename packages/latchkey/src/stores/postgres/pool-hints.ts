@@ -7,6 +7,7 @@ import { type CancelTimer, pause } from "../../ports.ts";
 import type { PgClient } from "../../sql/pg/client.ts";
 import type { Connection, Connections } from "../../sql/pg/connections.ts";
 import type { SqlStatement } from "../../sql/transaction.ts";
+import { type RetryPauses, retryPauseMs } from "../../time/retry-pause.ts";
 import type { Hint, HintSupport } from "../hints.ts";
 import { sql } from "./sql/texts.ts";
 import { plainStatement } from "./statement.ts";
@@ -14,8 +15,7 @@ import { plainStatement } from "./statement.ts";
 /** One for heartbeats, one for a transaction, one for the listener, and one that stays free. */
 const connectionsMin = 4;
 const channel = "latchkey";
-const backoffMs = 100;
-const backoffMaxMs = 10_000;
+const reconnectPauses: RetryPauses = { firstMs: 100, maxMs: 10_000 };
 /** A connection that was lost without a message is noticed within this time and the statement's own limit. */
 const checkEveryMs = 30_000;
 
@@ -206,10 +206,10 @@ class HintListener {
 
   /** Hints sent in the meantime are lost, so everything may be due. */
   async #reconnect(): Promise<void> {
-    const { clock } = this.#connections.options;
+    const { clock, random } = this.#connections.options;
     const { signal } = this.#ended;
-    for (let delayMs = backoffMs; !signal.aborted; delayMs = Math.min(delayMs * 2, backoffMaxMs)) {
-      await pause(clock, delayMs, signal, "background");
+    for (let tries = 1; !signal.aborted; tries++) {
+      await pause(clock, retryPauseMs(tries, random, reconnectPauses), signal, "background");
       if (signal.aborted) return;
       try {
         await this.#connect();
