@@ -11,7 +11,7 @@ import {
 } from "../../packages/latchkey/src/index.ts";
 import { type MemoryTransaction, memoryStore } from "../../packages/latchkey/src/stores/memory.ts";
 import { type FaultPlan, faultyStore, type StoreCall } from "../../packages/latchkey/src/testing/index.ts";
-import { manualPorts } from "../../packages/latchkey/src/testing/manual-ports.ts";
+import { manualPorts } from "../support/manual-ports.ts";
 
 export type Handler = MessageHandler<MemoryTransaction, "transaction", { order: number }>;
 

@@ -5,7 +5,7 @@ import {
   requestBytes,
   sendBytes,
 } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
-import { memorySubject } from "../../packages/latchkey-conformance/src/http-conformance/memory-subject.ts";
+import { memorySubject } from "../support/memory-subject.ts";
 import { httpConformance } from "../../packages/latchkey-conformance/src/http-conformance.ts";
 import { observedRows, provenRows } from "../../scripts/support/captured.ts";
 import { apps } from "../http/apps.ts";

@@ -1,5 +1,5 @@
 import { describe, test } from "vitest";
-import { memorySubject } from "../../packages/latchkey-conformance/src/http-conformance/memory-subject.ts";
+import { memorySubject } from "../support/memory-subject.ts";
 import { httpConformance } from "../../packages/latchkey-conformance/src/http-conformance.ts";
 import { recordedExpress } from "../registry/frameworks/express/suite.ts";
 import { isThorough } from "../support/thorough.ts";

@@ -5,7 +5,7 @@ import { createLatchkey } from "../../packages/latchkey/src/latchkey.ts";
 import { activeKeyStatements } from "../../packages/latchkey/src/stores/postgres/active-keys.ts";
 import { defaultTimeFunction } from "../../packages/latchkey/src/stores/postgres/names.ts";
 import { postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
-import { manualPorts } from "../../packages/latchkey/src/testing/manual-ports.ts";
+import { manualPorts } from "../support/manual-ports.ts";
 import { forEachPostgres } from "../support/shared-postgres.ts";
 import { until } from "../support/until.ts";
 import { expectNoLeak, openPool, prepareDatabase } from "./harness.ts";

@@ -11,7 +11,7 @@ import type {
   HandlerAnswer,
   HandlerContextUnderTest,
 } from "../../packages/latchkey-conformance/src/http-conformance/case.ts";
-import { memorySubject } from "../../packages/latchkey-conformance/src/http-conformance/memory-subject.ts";
+import { memorySubject } from "../support/memory-subject.ts";
 import type { Report } from "../../packages/latchkey-probe/src/report/report.ts";
 import { apps } from "../http/apps.ts";
 import type { SuiteApp } from "../http/suite-app.ts";

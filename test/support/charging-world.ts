@@ -9,7 +9,7 @@ import type { Random } from "../../packages/latchkey/src/ports.ts";
 import { type MemoryTransaction, memoryStore } from "../../packages/latchkey/src/stores/memory.ts";
 import type { Store } from "../../packages/latchkey/src/stores/store.ts";
 import type { LatchkeyEvent } from "../../packages/latchkey/src/telemetry/events.ts";
-import { manualPorts } from "../../packages/latchkey/src/testing/manual-ports.ts";
+import { manualPorts } from "./manual-ports.ts";
 import { leaseRescuer } from "../../packages/latchkey/src/workers/lease-rescuer.ts";
 import { outcomeReconciler } from "../../packages/latchkey/src/workers/outcome-reconciler.ts";
 import {

@@ -14,7 +14,7 @@ import type { Store } from "../../packages/latchkey/src/stores/store.ts";
 import type { LatchkeyEvent } from "../../packages/latchkey/src/telemetry/events.ts";
 import type { FaultPlan } from "../../packages/latchkey/src/testing/faulty-store/fault.ts";
 import { faultyStore } from "../../packages/latchkey/src/testing/faulty-store.ts";
-import { type ManualClock, manualPorts } from "../../packages/latchkey/src/testing/manual-ports.ts";
+import { type ManualClock, manualPorts } from "./manual-ports.ts";
 import { effectDispatcher } from "../../packages/latchkey/src/workers/effect-dispatcher.ts";
 import { leaseRescuer } from "../../packages/latchkey/src/workers/lease-rescuer.ts";
 import { outcomeReconciler } from "../../packages/latchkey/src/workers/outcome-reconciler.ts";

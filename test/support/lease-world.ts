@@ -8,7 +8,7 @@ import type { OperationOptions } from "../../packages/latchkey/src/operations/op
 import { type MemoryTransaction, memoryStore } from "../../packages/latchkey/src/stores/memory.ts";
 import type { Store } from "../../packages/latchkey/src/stores/store.ts";
 import type { LatchkeyEvent } from "../../packages/latchkey/src/telemetry/events.ts";
-import { manualPorts } from "../../packages/latchkey/src/testing/manual-ports.ts";
+import { manualPorts } from "./manual-ports.ts";
 
 export const key: RecordKey = { tenant: "t", scope: "op", key: "k" };
 export const submission: Submission = {

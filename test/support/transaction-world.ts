@@ -15,7 +15,7 @@ import type {
   TransactionWork,
 } from "../../packages/latchkey/src/stores/transactions.ts";
 import type { LatchkeyEvent } from "../../packages/latchkey/src/telemetry/events.ts";
-import { manualPorts } from "../../packages/latchkey/src/testing/manual-ports.ts";
+import { manualPorts } from "./manual-ports.ts";
 
 export const key: RecordKey = { tenant: "t", scope: "op", key: "k" };
 export const submission: Submission = {

@@ -4,7 +4,7 @@ import { createLatchkey } from "../../packages/latchkey/src/latchkey.ts";
 import type { OperationOptions } from "../../packages/latchkey/src/operations/operation.ts";
 import { memoryStore } from "../../packages/latchkey/src/stores/memory.ts";
 import { faultyStore } from "../../packages/latchkey/src/testing/faulty-store.ts";
-import { manualPorts } from "../../packages/latchkey/src/testing/manual-ports.ts";
+import { manualPorts } from "./manual-ports.ts";
 import {
   expressWebhook,
   fetchWebhook,

@@ -16,7 +16,7 @@ import { buildConsolePage } from "../../../test/support/console-page.ts";
 import { until } from "../../../test/support/until.ts";
 import { createInbox, createLatchkey } from "../../latchkey/src/index.ts";
 import { memoryStore } from "../../latchkey/src/stores/memory.ts";
-import { manualPorts } from "../../latchkey/src/testing/manual-ports.ts";
+import { manualPorts } from "../../../test/support/manual-ports.ts";
 import { type ConsoleHandler, type ConsoleOptions, consoleHandler, createHistory } from "./index.ts";
 
 const site = "http://console.test";

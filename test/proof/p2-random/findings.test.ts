@@ -9,7 +9,7 @@ import {
   faultyStore,
   type StorePort,
 } from "../../../packages/latchkey/src/testing/index.ts";
-import { manualPorts } from "../../../packages/latchkey/src/testing/manual-ports.ts";
+import { manualPorts } from "../../support/manual-ports.ts";
 import { recordCleaner } from "../../../packages/latchkey/src/workers/record-cleaner.ts";
 
 interface Setting {

@@ -5,7 +5,7 @@ import type { FinishedRecord } from "../engine/record.ts";
 import { createLatchkey } from "../latchkey.ts";
 import { hastenSeen } from "../operator/hasten.ts";
 import { type MemoryStore, memoryStore } from "../stores/memory.ts";
-import { manualPorts } from "../testing/manual-ports.ts";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { cached } from "./cached.ts";
 import { decodeCopy, encodeCopy } from "./entry.ts";
 import { FarCache } from "./far-cache.ts";

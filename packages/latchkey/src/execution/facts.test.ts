@@ -9,7 +9,7 @@ import type { LookedUp } from "../operations/owned-work.ts";
 import { createOperator } from "../operator/index.ts";
 import { type MemoryTransaction, memoryStore } from "../stores/memory.ts";
 import type { LatchkeyEvent } from "../telemetry/events.ts";
-import { manualPorts } from "../testing/manual-ports.ts";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { outcomeReconciler } from "../workers/outcome-reconciler.ts";
 
 const second = 1_000;

@@ -4,7 +4,7 @@ import { createLatchkey } from "../latchkey.ts";
 import type { CallStep } from "../stores/journal.ts";
 import { type MemoryTransaction, memoryStore } from "../stores/memory.ts";
 import type { Store } from "../stores/store.ts";
-import { manualPorts } from "../testing/manual-ports.ts";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { leaseRescuer } from "../workers/lease-rescuer.ts";
 
 const leaseMs = 30_000;

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { createLatchkey } from "../latchkey.ts";
 import type { CallStep } from "../stores/journal.ts";
 import { type MemoryTransaction, memoryStore } from "../stores/memory.ts";
-import { manualPorts } from "../testing/manual-ports.ts";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { recordCleaner } from "../workers/record-cleaner.ts";
 
 const day = 24 * 60 * 60 * 1000;

@@ -8,7 +8,7 @@ import {
 import { createLatchkey } from "../latchkey.ts";
 import type { CallStep } from "../stores/journal.ts";
 import { type MemoryTransaction, memoryStore } from "../stores/memory.ts";
-import { manualPorts } from "../testing/manual-ports.ts";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { leaseRescuer } from "../workers/lease-rescuer.ts";
 import type { SettledBy, SettleWith } from "./settle.ts";
 

@@ -3,7 +3,7 @@ import { createLatchkey } from "../latchkey.ts";
 import type { OperationOptions } from "../operations/operation.ts";
 import { type MemoryTransaction, memoryStore } from "../stores/memory.ts";
 import { faultyStore } from "../testing/faulty-store.ts";
-import { manualPorts } from "../testing/manual-ports.ts";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 
 function setUp(execution: "lease" | "transaction", options: object = {}) {
   const ports = manualPorts();

@@ -11,7 +11,7 @@ import {
 import { MessageRefused } from "../errors.ts";
 import { createLatchkey } from "../latchkey.ts";
 import { memoryStore } from "../stores/memory.ts";
-import { manualPorts } from "../testing/manual-ports.ts";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import type { Message } from "./broker.ts";
 import { createInbox, type InboxOptions } from "./inbox.ts";
 

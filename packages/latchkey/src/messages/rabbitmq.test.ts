@@ -9,7 +9,7 @@ import { until } from "../../../../test/support/until.ts";
 import { createLatchkey } from "../latchkey.ts";
 import { systemPorts } from "../ports.ts";
 import { type MemoryTransaction, memoryStore } from "../stores/memory.ts";
-import { manualPorts } from "../testing/manual-ports.ts";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import type { RabbitmqEnvelope, RabbitmqReturned } from "./rabbitmq/client.ts";
 import { type RabbitmqConnection, type RabbitmqRelay, rabbitmqConsumer, rabbitmqRelay } from "./rabbitmq.ts";
 

@@ -16,7 +16,7 @@ import { createLatchkey } from "../latchkey.ts";
 import { memoryStore } from "../stores/memory.ts";
 import type { Store } from "../stores/store.ts";
 import type { TenantData } from "../stores/tenant-data.ts";
-import { manualPorts } from "../testing/manual-ports.ts";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { createOperator, type TenantCounts } from "./index.ts";
 
 const ada = { operator: "ada", reason: "contract ended" };

@@ -17,7 +17,7 @@ import type { OutboxEffect } from "../stores/outbox.ts";
 import type { Store } from "../stores/store.ts";
 import type { LatchkeyEvent } from "../telemetry/events.ts";
 import { faultyStore } from "../testing/index.ts";
-import { manualPorts } from "../testing/manual-ports.ts";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { routedStore } from "./routed.ts";
 
 type Tx = MemoryTransaction;

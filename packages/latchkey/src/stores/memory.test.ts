@@ -26,7 +26,7 @@ import {
 import { guardOf } from "../engine/record.ts";
 import { IllegalTransition } from "../engine/transition.ts";
 import { LatchkeyError, StoreError } from "../errors.ts";
-import { manualPorts } from "../testing/manual-ports.ts";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { type MemoryTransaction, memoryStore } from "./memory.ts";
 import type { OpenPhase, OpenTransaction, PhaseWork, TransactionWork } from "./transactions.ts";
 

@@ -15,7 +15,7 @@ import { createLatchkey } from "../latchkey.ts";
 import type { OperationOptions } from "../operations/operation.ts";
 import { type MemoryTransaction, memoryStore } from "../stores/memory.ts";
 import type { Store } from "../stores/store.ts";
-import { manualPorts } from "../testing/manual-ports.ts";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { leaseRescuer } from "../workers/lease-rescuer.ts";
 import { recordCleaner } from "../workers/record-cleaner.ts";
 import { type EdgeName, edgeEvents } from "./edge-events.ts";

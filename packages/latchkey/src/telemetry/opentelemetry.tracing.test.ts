@@ -9,7 +9,7 @@ import { api, ownSpan, recordSpans, type Spans } from "../../../../test/support/
 import { createInbox, createLatchkey, EffectRefused, type Message, NotExecuted } from "../index.ts";
 import { type MemoryTransaction, memoryStore } from "../stores/memory.ts";
 import type { Store } from "../stores/store.ts";
-import { manualPorts } from "../testing/manual-ports.ts";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { effectDispatcher } from "../workers/effect-dispatcher.ts";
 import { leaseRescuer } from "../workers/lease-rescuer.ts";
 import { outcomeReconciler } from "../workers/outcome-reconciler.ts";

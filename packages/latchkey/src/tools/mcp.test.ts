@@ -16,7 +16,7 @@ import { NotExecuted } from "../errors.ts";
 import { createLatchkey } from "../latchkey.ts";
 import { acp } from "../operations/policies/acp.ts";
 import { memoryStore } from "../stores/memory.ts";
-import { manualPorts } from "../testing/manual-ports.ts";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { mcpProtect, mcpServe } from "./mcp.ts";
 
 type Untyped = (...given: readonly unknown[]) => unknown;

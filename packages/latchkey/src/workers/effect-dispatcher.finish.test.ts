@@ -6,7 +6,7 @@ import {
 } from "../../../../test/support/delivery-world.ts";
 import { createLatchkey } from "../latchkey.ts";
 import { type MemoryTransaction, memoryStore } from "../stores/memory.ts";
-import { manualPorts } from "../testing/manual-ports.ts";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 
 type OnDelivered = NonNullable<ChargeOptions["onDelivered"]>;
 

@@ -5,7 +5,7 @@ import { createLatchkey } from "../latchkey.ts";
 import { pause } from "../ports.ts";
 import { memoryStore } from "../stores/memory.ts";
 import type { StoreCall } from "../testing/faulty-store/fault.ts";
-import { manualPorts } from "../testing/manual-ports.ts";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { effectDispatcher } from "./effect-dispatcher.ts";
 
 const kinds: readonly EffectKind[] = ["provider", "lookup", "close", "reopen", "none"];

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { createLatchkey } from "../latchkey.ts";
 import { memoryStore } from "../stores/memory.ts";
 import type { LatchkeyEvent } from "../telemetry/events.ts";
-import { manualPorts } from "../testing/manual-ports.ts";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { recordCleaner } from "./record-cleaner.ts";
 
 const day = 24 * 60 * 60 * 1_000;

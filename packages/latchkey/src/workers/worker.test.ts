@@ -6,7 +6,7 @@ import type { RunAnswer, StepAttempt } from "../operations/owned-work.ts";
 import { type MemoryTransaction, memoryStore } from "../stores/memory.ts";
 import type { Store } from "../stores/store.ts";
 import type { LatchkeyEvent } from "../telemetry/events.ts";
-import { manualPorts } from "../testing/manual-ports.ts";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import type { WorkerOptions } from "./worker.ts";
 
 type Input = { readonly name: string };

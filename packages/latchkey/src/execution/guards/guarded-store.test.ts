@@ -7,7 +7,7 @@ import type { Store } from "../../stores/store.ts";
 import type { LatchkeyEvent } from "../../telemetry/events.ts";
 import type { Fault } from "../../testing/faulty-store/fault.ts";
 import { faultyStore } from "../../testing/faulty-store.ts";
-import { manualPorts } from "../../testing/manual-ports.ts";
+import { manualPorts } from "../../../../../test/support/manual-ports.ts";
 import { overviewOf } from "../overview.ts";
 import { createBreaker, guardedStore } from "./guarded-store.ts";
 import { isStoreFailure } from "./store-failure.ts";

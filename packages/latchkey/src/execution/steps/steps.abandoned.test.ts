@@ -5,7 +5,7 @@ import type { OwnAttempt } from "../../operations/owned-work.ts";
 import { type MemoryTransaction, memoryStore } from "../../stores/memory.ts";
 import type { Fault } from "../../testing/faulty-store/fault.ts";
 import { type FaultPlan, faultyStore } from "../../testing/index.ts";
-import { manualPorts } from "../../testing/manual-ports.ts";
+import { manualPorts } from "../../../../../test/support/manual-ports.ts";
 
 type Attempt = OwnAttempt<MemoryTransaction, "lease">;
 

@@ -14,7 +14,7 @@ import type { Store } from "../../stores/store.ts";
 import type { LatchkeyEvent } from "../../telemetry/events.ts";
 import type { FaultPlan } from "../../testing/faulty-store/fault.ts";
 import { faultyStore } from "../../testing/faulty-store.ts";
-import { manualPorts } from "../../testing/manual-ports.ts";
+import { manualPorts } from "../../../../../test/support/manual-ports.ts";
 import { leaseRescuer } from "../../workers/lease-rescuer.ts";
 
 type Tx = MemoryTransaction;

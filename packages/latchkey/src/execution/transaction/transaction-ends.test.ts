@@ -5,7 +5,7 @@ import { createLatchkey } from "../../latchkey.ts";
 import type { StepAttempt } from "../../operations/owned-work.ts";
 import { type MemoryTransaction, memoryStore } from "../../stores/memory.ts";
 import type { Store } from "../../stores/store.ts";
-import { manualPorts } from "../../testing/manual-ports.ts";
+import { manualPorts } from "../../../../../test/support/manual-ports.ts";
 
 type Tx = MemoryTransaction;
 const request = { tenant: "t", key: "k", input: { amount: 5 } };

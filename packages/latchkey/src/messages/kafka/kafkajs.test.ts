@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { createLatchkey } from "../../latchkey.ts";
 import { memoryStore } from "../../stores/memory.ts";
-import { manualPorts } from "../../testing/manual-ports.ts";
+import { manualPorts } from "../../../../../test/support/manual-ports.ts";
 import type { KafkaJsBatchPayload, KafkaJsConsumer } from "./client.ts";
 import { uncommittedMax } from "./commits.ts";
 import { KafkaJsConsuming } from "./kafkajs.ts";

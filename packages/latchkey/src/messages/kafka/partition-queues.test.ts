@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { createLatchkey } from "../../latchkey.ts";
 import { memoryStore } from "../../stores/memory.ts";
 import type { LatchkeyEvent } from "../../telemetry/events.ts";
-import { manualPorts } from "../../testing/manual-ports.ts";
+import { manualPorts } from "../../../../../test/support/manual-ports.ts";
 import { PartitionQueues } from "./partition-queues.ts";
 import type { KafkaRecord } from "./record.ts";
 import type { Settling } from "./settling.ts";

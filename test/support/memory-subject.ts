@@ -1,5 +1,5 @@
 import { type MemoryTransaction, memoryStore } from "latchkey/memory";
-import type { StoreUnderTest } from "../store-conformance/case.ts";
+import type { StoreUnderTest } from "../../packages/latchkey-conformance/src/store-conformance/case.ts";
 
 /** An arbitrary day; the store's time moves only by `advance`. */
 const startMs = Date.UTC(2026, 0, 1);

@@ -1,5 +1,5 @@
 /** Ports that a test drives: time moves only by `advance`, and randomness repeats. */
-import { type Clock, type Ports, type Random, uuidVersion7 } from "../ports.ts";
+import { type Clock, type Ports, type Random, uuidVersion7 } from "../../packages/latchkey/src/ports.ts";
 
 export interface ManualClock extends Clock {
   /**
