@@ -5,7 +5,6 @@ import {
   requestBytes,
   sendBytes,
 } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
-import { memorySubject } from "../support/memory-subject.ts";
 import { httpConformance } from "../../packages/latchkey-conformance/src/http-conformance.ts";
 import { observedRows, provenRows } from "../../scripts/support/captured.ts";
 import { apps } from "../http/apps.ts";
@@ -13,6 +12,7 @@ import type { Captured, ObservedRow, Seen } from "../registry/captured.ts";
 import { frameworks } from "../registry/frameworks.ts";
 import { httpService } from "../support/http-service.ts";
 import { listen } from "../support/listen.ts";
+import { memorySubject } from "../support/memory-subject.ts";
 import type { MakeListener } from "./handlers.ts";
 
 const rows = Object.keys(observedRows) as ObservedRow[];

@@ -3,10 +3,10 @@ import type { IncomingMessage, RequestListener, ServerResponse } from "node:http
 import { describe, expect, test } from "vitest";
 import type { MemoryTransaction } from "../../packages/latchkey/src/stores/memory.ts";
 import type { AppUnderTest } from "../../packages/latchkey-conformance/src/http-conformance/case.ts";
-import { memorySubject } from "../support/memory-subject.ts";
 import { httpConformance } from "../../packages/latchkey-conformance/src/http-conformance.ts";
 import { expressListener } from "../registry/frameworks/express/suite.ts";
 import { listen } from "../support/listen.ts";
+import { memorySubject } from "../support/memory-subject.ts";
 
 export type App = AppUnderTest<MemoryTransaction>;
 

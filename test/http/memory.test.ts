@@ -1,7 +1,7 @@
 import { describe, test } from "vitest";
-import { memorySubject } from "../support/memory-subject.ts";
 import { httpConformance } from "../../packages/latchkey-conformance/src/http-conformance.ts";
 import { recordedExpress } from "../registry/frameworks/express/suite.ts";
+import { memorySubject } from "../support/memory-subject.ts";
 import { isThorough } from "../support/thorough.ts";
 import { apps } from "./apps.ts";
 

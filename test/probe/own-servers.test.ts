@@ -11,12 +11,12 @@ import type {
   HandlerAnswer,
   HandlerContextUnderTest,
 } from "../../packages/latchkey-conformance/src/http-conformance/case.ts";
-import { memorySubject } from "../support/memory-subject.ts";
 import type { Report } from "../../packages/latchkey-probe/src/report/report.ts";
 import { apps } from "../http/apps.ts";
 import type { SuiteApp } from "../http/suite-app.ts";
 import { frameworks } from "../registry/frameworks.ts";
 import { startFixture } from "../support/fixture.ts";
+import { memorySubject } from "../support/memory-subject.ts";
 import { scratchDirectory } from "../support/scratch.ts";
 import { isThorough } from "../support/thorough.ts";
 import { checksWith, faultsOf, probeOne } from "./arrange.ts";

@@ -9,7 +9,6 @@ import type { Random } from "../../packages/latchkey/src/ports.ts";
 import { type MemoryTransaction, memoryStore } from "../../packages/latchkey/src/stores/memory.ts";
 import type { Store } from "../../packages/latchkey/src/stores/store.ts";
 import type { LatchkeyEvent } from "../../packages/latchkey/src/telemetry/events.ts";
-import { manualPorts } from "./manual-ports.ts";
 import { leaseRescuer } from "../../packages/latchkey/src/workers/lease-rescuer.ts";
 import { outcomeReconciler } from "../../packages/latchkey/src/workers/outcome-reconciler.ts";
 import {
@@ -20,6 +19,7 @@ import {
   type EffectKind,
   type SendFault,
 } from "./downstream-ledger.ts";
+import { manualPorts } from "./manual-ports.ts";
 
 export type Tx = MemoryTransaction;
 export type Options = Partial<OwnedOperationOptions<ChargeInput, Tx, "lease">>;

@@ -14,7 +14,6 @@ import type { Store } from "../../packages/latchkey/src/stores/store.ts";
 import type { LatchkeyEvent } from "../../packages/latchkey/src/telemetry/events.ts";
 import type { FaultPlan } from "../../packages/latchkey/src/testing/faulty-store/fault.ts";
 import { faultyStore } from "../../packages/latchkey/src/testing/faulty-store.ts";
-import { type ManualClock, manualPorts } from "./manual-ports.ts";
 import { effectDispatcher } from "../../packages/latchkey/src/workers/effect-dispatcher.ts";
 import { leaseRescuer } from "../../packages/latchkey/src/workers/lease-rescuer.ts";
 import { outcomeReconciler } from "../../packages/latchkey/src/workers/outcome-reconciler.ts";
@@ -25,6 +24,7 @@ import {
   DownstreamLedger,
   type SendFault,
 } from "./downstream-ledger.ts";
+import { type ManualClock, manualPorts } from "./manual-ports.ts";
 
 export type Tx = MemoryTransaction;
 export type Attempt = DeferredAttempt<Tx>;

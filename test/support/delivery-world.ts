@@ -9,7 +9,6 @@ import type { Store } from "../../packages/latchkey/src/stores/store.ts";
 import type { LatchkeyEvent } from "../../packages/latchkey/src/telemetry/events.ts";
 import type { FaultPlan } from "../../packages/latchkey/src/testing/faulty-store/fault.ts";
 import { faultyStore } from "../../packages/latchkey/src/testing/faulty-store.ts";
-import { type ManualPorts, manualPorts } from "./manual-ports.ts";
 import { effectDispatcher } from "../../packages/latchkey/src/workers/effect-dispatcher.ts";
 import type { ServiceOptions } from "../../packages/latchkey/src/workers/service.ts";
 import {
@@ -20,6 +19,7 @@ import {
   type EffectKind,
   type SendFault,
 } from "./downstream-ledger.ts";
+import { type ManualPorts, manualPorts } from "./manual-ports.ts";
 
 export type ChargeOptions = Partial<EffectOptions<ChargeInput, Charge, MemoryTransaction>>;
 

@@ -4,7 +4,6 @@ import { createLatchkey } from "../../packages/latchkey/src/latchkey.ts";
 import type { OperationOptions } from "../../packages/latchkey/src/operations/operation.ts";
 import { memoryStore } from "../../packages/latchkey/src/stores/memory.ts";
 import { faultyStore } from "../../packages/latchkey/src/testing/faulty-store.ts";
-import { manualPorts } from "./manual-ports.ts";
 import {
   expressWebhook,
   fetchWebhook,
@@ -12,6 +11,7 @@ import {
   webhookReceiver,
 } from "../../packages/latchkey/src/webhooks/webhooks.ts";
 import { listen } from "./listen.ts";
+import { manualPorts } from "./manual-ports.ts";
 import { onRelease } from "./resources.ts";
 import type { Sender, Signed } from "./webhook-senders.ts";
 

@@ -13,10 +13,10 @@ import {
 } from "../../../test/cli/arrange.ts";
 import { decideSome, openWorld, token, type World } from "../../../test/console/arrange.ts";
 import { buildConsolePage } from "../../../test/support/console-page.ts";
+import { manualPorts } from "../../../test/support/manual-ports.ts";
 import { until } from "../../../test/support/until.ts";
 import { createInbox, createLatchkey } from "../../latchkey/src/index.ts";
 import { memoryStore } from "../../latchkey/src/stores/memory.ts";
-import { manualPorts } from "../../../test/support/manual-ports.ts";
 import { type ConsoleHandler, type ConsoleOptions, consoleHandler, createHistory } from "./index.ts";
 
 const site = "http://console.test";

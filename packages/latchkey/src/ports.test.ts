@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { pause, systemPorts, uuidVersion7 } from "./ports.ts";
 import { manualPorts } from "../../../test/support/manual-ports.ts";
+import { pause, systemPorts, uuidVersion7 } from "./ports.ts";
 
 test("a UUID has version 7, variant 10 and its time in front", () => {
   const uuid = uuidVersion7(0x0102_0304_0506, new Uint8Array(10).fill(0xff));

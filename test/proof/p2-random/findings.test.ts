@@ -9,8 +9,8 @@ import {
   faultyStore,
   type StorePort,
 } from "../../../packages/latchkey/src/testing/index.ts";
-import { manualPorts } from "../../support/manual-ports.ts";
 import { recordCleaner } from "../../../packages/latchkey/src/workers/record-cleaner.ts";
+import { manualPorts } from "../../support/manual-ports.ts";
 
 interface Setting {
   /** What becomes of the first process's calls. */

@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, expectTypeOf, test } from "vitest";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { storeConformance } from "../../../latchkey-conformance/src/store-conformance.ts";
 import type { FinishedRecord } from "../engine/record.ts";
 import { createLatchkey } from "../latchkey.ts";
 import { hastenSeen } from "../operator/hasten.ts";
 import { type MemoryStore, memoryStore } from "../stores/memory.ts";
-import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { cached } from "./cached.ts";
 import { decodeCopy, encodeCopy } from "./entry.ts";
 import { FarCache } from "./far-cache.ts";

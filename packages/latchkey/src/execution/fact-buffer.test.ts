@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { FactGroup, FactSupport } from "../stores/facts.ts";
 import { manualPorts } from "../../../../test/support/manual-ports.ts";
+import type { FactGroup, FactSupport } from "../stores/facts.ts";
 import { type Fact, FactBuffer } from "./fact-buffer.ts";
 
 const second = 1_000;

@@ -1,6 +1,7 @@
 /** Repeated requests and look-ups, stored for people: on the memory store and on a real Postgres. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openPlace, type Place } from "../../../../test/cli/arrange.ts";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { until } from "../../../../test/support/until.ts";
 import { NotExecuted } from "../errors.ts";
 import { createLatchkey } from "../latchkey.ts";
@@ -9,7 +10,6 @@ import type { LookedUp } from "../operations/owned-work.ts";
 import { createOperator } from "../operator/index.ts";
 import { type MemoryTransaction, memoryStore } from "../stores/memory.ts";
 import type { LatchkeyEvent } from "../telemetry/events.ts";
-import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { outcomeReconciler } from "../workers/outcome-reconciler.ts";
 
 const second = 1_000;

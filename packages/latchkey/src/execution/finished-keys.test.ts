@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import type { RecordKey } from "../engine/record.ts";
 import { createLatchkey } from "../latchkey.ts";
 import type { OperationOptions } from "../operations/operation.ts";
 import { memoryStore } from "../stores/memory.ts";
-import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { FinishedKeys } from "./finished-keys.ts";
 
 const day = 24 * 60 * 60 * 1000;

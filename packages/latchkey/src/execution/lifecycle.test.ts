@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { createLatchkey } from "../latchkey.ts";
 import { type MemoryTransaction, memoryStore } from "../stores/memory.ts";
-import { manualPorts } from "../../../../test/support/manual-ports.ts";
 
 function setUp() {
   const ports = manualPorts();

@@ -1,10 +1,10 @@
 /** Settlements that arrive before the outcome is known to be in doubt. */
 import { expect, test } from "vitest";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { createLatchkey } from "../latchkey.ts";
 import type { CallStep } from "../stores/journal.ts";
 import { type MemoryTransaction, memoryStore } from "../stores/memory.ts";
 import type { Store } from "../stores/store.ts";
-import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { leaseRescuer } from "../workers/lease-rescuer.ts";
 
 const leaseMs = 30_000;

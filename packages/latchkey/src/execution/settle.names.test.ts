@@ -1,9 +1,9 @@
 /** How a settlement names its target, and that it never affects another life. */
 import { describe, expect, test } from "vitest";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { createLatchkey } from "../latchkey.ts";
 import type { CallStep } from "../stores/journal.ts";
 import { type MemoryTransaction, memoryStore } from "../stores/memory.ts";
-import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { recordCleaner } from "../workers/record-cleaner.ts";
 
 const day = 24 * 60 * 60 * 1000;

@@ -5,10 +5,10 @@ import {
   DownstreamLedger,
   type SendFault,
 } from "../../../../test/support/downstream-ledger.ts";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { createLatchkey } from "../latchkey.ts";
 import type { CallStep } from "../stores/journal.ts";
 import { type MemoryTransaction, memoryStore } from "../stores/memory.ts";
-import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { leaseRescuer } from "../workers/lease-rescuer.ts";
 import type { SettledBy, SettleWith } from "./settle.ts";
 

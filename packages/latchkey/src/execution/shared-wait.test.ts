@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { createLatchkey } from "../latchkey.ts";
 import type { OperationOptions } from "../operations/operation.ts";
 import { type MemoryTransaction, memoryStore } from "../stores/memory.ts";
 import { faultyStore } from "../testing/faulty-store.ts";
-import { manualPorts } from "../../../../test/support/manual-ports.ts";
 
 function setUp(execution: "lease" | "transaction", options: object = {}) {
   const ports = manualPorts();

@@ -273,4 +273,3 @@ async function remove<Tx>(
   const note = { id: random.uuid(clock.wallMs()), actor: operator, reason };
   return (await surely(clock, () => support.remove(id, event, note))) ? note.id : null;
 }
-

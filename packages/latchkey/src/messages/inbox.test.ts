@@ -8,10 +8,10 @@ import {
   sharedWorld as shared,
   ship,
 } from "../../../../test/brokers/inbox-arrange.ts";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { MessageRefused } from "../errors.ts";
 import { createLatchkey } from "../latchkey.ts";
 import { memoryStore } from "../stores/memory.ts";
-import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import type { Message } from "./broker.ts";
 import { createInbox, type InboxOptions } from "./inbox.ts";
 

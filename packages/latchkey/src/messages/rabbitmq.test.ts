@@ -5,11 +5,11 @@ import { rabbitmq } from "../../../../test/brokers/drivers.ts";
 import { order, startInboxes } from "../../../../test/brokers/inboxes.ts";
 import { type Announced, startRelays } from "../../../../test/brokers/relays.ts";
 import { brokerFaults } from "../../../../test/brokers/suite.ts";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { until } from "../../../../test/support/until.ts";
 import { createLatchkey } from "../latchkey.ts";
 import { systemPorts } from "../ports.ts";
 import { type MemoryTransaction, memoryStore } from "../stores/memory.ts";
-import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import type { RabbitmqEnvelope, RabbitmqReturned } from "./rabbitmq/client.ts";
 import { type RabbitmqConnection, type RabbitmqRelay, rabbitmqConsumer, rabbitmqRelay } from "./rabbitmq.ts";
 

@@ -3,8 +3,8 @@ import type { Runtime } from "../execution/runtime.ts";
 import type { OperatorProof } from "../execution/settle.ts";
 import type { DeadMessages, Republish } from "../messages/dead-messages.ts";
 import type { DeadVerdict, OutboxEffect } from "../stores/outbox.ts";
-import { type DeadName, deathName, findDead } from "./dead-names.ts";
 import { surely } from "../time/surely.ts";
+import { type DeadName, deathName, findDead } from "./dead-names.ts";
 
 /** How long a discarded effect stays visible. */
 export const discardedKeepMs = 24 * 60 * 60 * 1_000;

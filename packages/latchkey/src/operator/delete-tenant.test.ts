@@ -10,13 +10,13 @@ import {
   ownerOf,
   type Place,
 } from "../../../../test/cli/arrange.ts";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { cached } from "../caching/cached.ts";
 import { StoreError } from "../errors.ts";
 import { createLatchkey } from "../latchkey.ts";
 import { memoryStore } from "../stores/memory.ts";
 import type { Store } from "../stores/store.ts";
 import type { TenantData } from "../stores/tenant-data.ts";
-import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { createOperator, type TenantCounts } from "./index.ts";
 
 const ada = { operator: "ada", reason: "contract ended" };

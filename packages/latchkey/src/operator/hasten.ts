@@ -3,9 +3,9 @@ import { guardOf, type LatchkeyRecord } from "../engine/record.ts";
 import type { OperatorProof } from "../execution/settle.ts";
 import type { Ports } from "../ports.ts";
 import type { Store } from "../stores/store.ts";
+import { surely } from "../time/surely.ts";
 import { readAnswer } from "./readable.ts";
 import type { Refused, SeenRecord } from "./settle.ts";
-import { surely } from "../time/surely.ts";
 import { type RecordView, recordView } from "./views.ts";
 
 export interface HastenParts {

@@ -206,7 +206,8 @@ export function createOperator<Tx>(options: OperatorOptions<Tx>): Operator {
       return takeCensus(sources, only, now);
     },
     inspect: (name) => inspectNamed(runtime, messages, name),
-    deleteTenant: async (tenant, by, options = {}) => deleteTenant(runtime, tenant, checkedProof(by), options),
+    deleteTenant: async (tenant, by, options = {}) =>
+      deleteTenant(runtime, tenant, checkedProof(by), options),
     settle: async (seen, outcome, by) => settleSeen(latchkey, seen, outcome, checkedProof(by)),
     ...hastening(runtime),
     async decide(death, decision, by) {

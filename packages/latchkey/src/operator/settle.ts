@@ -4,8 +4,8 @@ import type { OperatorProof, SettleResult, SettleWith } from "../execution/settl
 import type { Latchkey } from "../latchkey.ts";
 import type { RunAnswer } from "../operations/owned-work.ts";
 import type { Settlement } from "../stores/settlement.ts";
-import { whatHappensNext } from "./advice.ts";
 import { surely } from "../time/surely.ts";
+import { whatHappensNext } from "./advice.ts";
 import { type AuditView, auditView, type RecordView, recordView } from "./views.ts";
 
 /** One life of a key as the operator saw it, so that the settlement does not apply to a doubt that arose later. */

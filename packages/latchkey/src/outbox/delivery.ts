@@ -197,7 +197,9 @@ export async function fail<Tx>(
 
 export function pauseBeforeRetryMs<Tx>({ all, effect }: Delivery<Tx>, tries: number): number {
   const { backoffMs, backoffMaxMs } = effect.settings.delivery;
-  return Math.round(retryPauseMs(tries, all.runtime.ports.random, { firstMs: backoffMs, maxMs: backoffMaxMs }));
+  return Math.round(
+    retryPauseMs(tries, all.runtime.ports.random, { firstMs: backoffMs, maxMs: backoffMaxMs }),
+  );
 }
 
 export function retried<Tx>(

@@ -1,5 +1,6 @@
 /** What a routed store adds to the store contract: routing, shares, and stores that are down. */
 import { describe, expect, test } from "vitest";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import {
   deliveryCommit,
   deliveryRequest,
@@ -17,7 +18,6 @@ import type { OutboxEffect } from "../stores/outbox.ts";
 import type { Store } from "../stores/store.ts";
 import type { LatchkeyEvent } from "../telemetry/events.ts";
 import { faultyStore } from "../testing/index.ts";
-import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { routedStore } from "./routed.ts";
 
 type Tx = MemoryTransaction;

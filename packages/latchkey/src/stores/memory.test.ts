@@ -1,5 +1,6 @@
 /** What is the memory store's own; the store contract is in `packages/latchkey-conformance/src/store-conformance.test.ts`. */
 import { describe, expect, test } from "vitest";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import {
   defaultTerms,
   endRunning,
@@ -26,7 +27,6 @@ import {
 import { guardOf } from "../engine/record.ts";
 import { IllegalTransition } from "../engine/transition.ts";
 import { LatchkeyError, StoreError } from "../errors.ts";
-import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { type MemoryTransaction, memoryStore } from "./memory.ts";
 import type { OpenPhase, OpenTransaction, PhaseWork, TransactionWork } from "./transactions.ts";
 

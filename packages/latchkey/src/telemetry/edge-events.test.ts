@@ -8,6 +8,7 @@ import {
   threeSteps,
   type Work,
 } from "../../../../test/support/deferred-world.ts";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { edges } from "../engine/edges.ts";
 import type { RecordState } from "../engine/record.ts";
 import { LatchkeyError, NotExecuted } from "../errors.ts";
@@ -15,7 +16,6 @@ import { createLatchkey } from "../latchkey.ts";
 import type { OperationOptions } from "../operations/operation.ts";
 import { type MemoryTransaction, memoryStore } from "../stores/memory.ts";
 import type { Store } from "../stores/store.ts";
-import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { leaseRescuer } from "../workers/lease-rescuer.ts";
 import { recordCleaner } from "../workers/record-cleaner.ts";
 import { type EdgeName, edgeEvents } from "./edge-events.ts";

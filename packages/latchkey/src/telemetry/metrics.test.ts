@@ -7,9 +7,9 @@ import {
   PeriodicExportingMetricReader,
 } from "@opentelemetry/sdk-metrics";
 import { describe, expect, expectTypeOf, test } from "vitest";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { createLatchkey, type Latchkey, NotExecuted } from "../index.ts";
 import { type MemoryTransaction, memoryStore } from "../stores/memory.ts";
-import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import type { EventListener, LatchkeyEvent } from "./events.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 import {

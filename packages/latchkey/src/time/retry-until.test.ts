@@ -1,7 +1,7 @@
 /** What is repeated, for how long, and what becomes of a try that never settles. */
 import { expect, test, vi } from "vitest";
-import { StoreError } from "../errors.ts";
 import { manualPorts } from "../../../../test/support/manual-ports.ts";
+import { StoreError } from "../errors.ts";
 import { retryUntil } from "./retry-until.ts";
 
 const never = () => new Promise<never>(() => {});

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import {
   call,
   done,
@@ -16,7 +17,6 @@ import { NotExecuted } from "../errors.ts";
 import { createLatchkey } from "../latchkey.ts";
 import { acp } from "../operations/policies/acp.ts";
 import { memoryStore } from "../stores/memory.ts";
-import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { mcpProtect, mcpServe } from "./mcp.ts";
 
 type Untyped = (...given: readonly unknown[]) => unknown;

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { createLatchkey } from "../latchkey.ts";
 import type { ForgottenRecord } from "../stores/archival.ts";
 import { memoryStore } from "../stores/memory.ts";
 import type { LatchkeyEvent } from "../telemetry/events.ts";
-import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { recordCleaner } from "./record-cleaner.ts";
 
 const day = 24 * 60 * 60 * 1_000;

@@ -4,9 +4,9 @@ import {
   deliveryWorld,
   type ProcessOptions,
 } from "../../../../test/support/delivery-world.ts";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { createLatchkey } from "../latchkey.ts";
 import { type MemoryTransaction, memoryStore } from "../stores/memory.ts";
-import { manualPorts } from "../../../../test/support/manual-ports.ts";
 
 type OnDelivered = NonNullable<ChargeOptions["onDelivered"]>;
 

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { deliveryWorld, type ProcessOptions } from "../../../../test/support/delivery-world.ts";
 import type { EffectKind, SendFault } from "../../../../test/support/downstream-ledger.ts";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { createLatchkey } from "../latchkey.ts";
 import { pause } from "../ports.ts";
 import { memoryStore } from "../stores/memory.ts";
 import type { StoreCall } from "../testing/faulty-store/fault.ts";
-import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { effectDispatcher } from "./effect-dispatcher.ts";
 
 const kinds: readonly EffectKind[] = ["provider", "lookup", "close", "reopen", "none"];

@@ -7,13 +7,13 @@ import {
   type EffectKind,
   type SendFault,
 } from "../../../../test/support/downstream-ledger.ts";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import type { Effect, EffectOptions } from "../effects/effect.ts";
 import { createLatchkey } from "../latchkey.ts";
 import type { OperationOptions } from "../operations/operation.ts";
 import type { LookedUp, LookupQuestion, RunAnswer, StepAttempt } from "../operations/owned-work.ts";
 import { type MemoryTransaction, memoryStore } from "../stores/memory.ts";
 import type { LatchkeyEvent } from "../telemetry/events.ts";
-import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { leaseRescuer } from "./lease-rescuer.ts";
 import { outcomeReconciler } from "./outcome-reconciler.ts";
 

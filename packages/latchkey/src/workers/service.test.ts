@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { createLatchkey } from "../latchkey.ts";
 import { memoryStore } from "../stores/memory.ts";
 import type { LatchkeyEvent } from "../telemetry/events.ts";
-import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { leaseRescuer } from "./lease-rescuer.ts";
 import { recordCleaner } from "./record-cleaner.ts";
 

@@ -1,6 +1,7 @@
 import { describe, expect, test, vi } from "vitest";
 import { gated, several } from "../../../../test/support/dispatching.ts";
 import { chargeEffect, DownstreamLedger } from "../../../../test/support/downstream-ledger.ts";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { StoreError } from "../errors.ts";
 import { leaseTerms } from "../execution/lease/admit-lease.ts";
 import { createLatchkey } from "../latchkey.ts";
@@ -8,7 +9,6 @@ import type { RunAnswer, StepAttempt } from "../operations/owned-work.ts";
 import { type MemoryTransaction, memoryStore } from "../stores/memory.ts";
 import type { Store } from "../stores/store.ts";
 import type { LatchkeyEvent } from "../telemetry/events.ts";
-import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import type { WorkFailed, WorkReport } from "./work.ts";
 
 type Input = { readonly name: string };

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { StoreError } from "../errors.ts";
 import { leaseTerms } from "../execution/lease/admit-lease.ts";
 import { createLatchkey } from "../latchkey.ts";
@@ -6,7 +7,6 @@ import type { RunAnswer, StepAttempt } from "../operations/owned-work.ts";
 import { type MemoryTransaction, memoryStore } from "../stores/memory.ts";
 import type { Store } from "../stores/store.ts";
 import type { LatchkeyEvent } from "../telemetry/events.ts";
-import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import type { WorkerOptions } from "./worker.ts";
 
 type Input = { readonly name: string };

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
+import { manualPorts } from "../../../../../test/support/manual-ports.ts";
 import { createLatchkey } from "../../latchkey.ts";
 import type { Limits } from "../../operations/limits.ts";
 import type { ActiveKeys } from "../../stores/active-keys.ts";
 import { memoryStore } from "../../stores/memory.ts";
 import type { LatchkeyEvent } from "../../telemetry/events.ts";
-import { manualPorts } from "../../../../../test/support/manual-ports.ts";
 import { ActiveKeyCap } from "./active-key-cap.ts";
 
 const hour = 60 * 60 * 1_000;

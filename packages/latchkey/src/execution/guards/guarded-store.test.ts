@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { manualPorts } from "../../../../../test/support/manual-ports.ts";
 import { StoreError } from "../../errors.ts";
 import { createLatchkey, type LatchkeyOptions } from "../../latchkey.ts";
 import type { OperationOptions } from "../../operations/operation.ts";
@@ -7,7 +8,6 @@ import type { Store } from "../../stores/store.ts";
 import type { LatchkeyEvent } from "../../telemetry/events.ts";
 import type { Fault } from "../../testing/faulty-store/fault.ts";
 import { faultyStore } from "../../testing/faulty-store.ts";
-import { manualPorts } from "../../../../../test/support/manual-ports.ts";
 import { overviewOf } from "../overview.ts";
 import { createBreaker, guardedStore } from "./guarded-store.ts";
 import { isStoreFailure } from "./store-failure.ts";

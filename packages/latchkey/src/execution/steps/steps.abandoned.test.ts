@@ -1,11 +1,11 @@
 /** Steps that their attempt no longer waits for: whatever their outcome, the attempt has ended without them. */
 import { expect, test } from "vitest";
+import { manualPorts } from "../../../../../test/support/manual-ports.ts";
 import { createLatchkey, type LatchkeyEvent } from "../../index.ts";
 import type { OwnAttempt } from "../../operations/owned-work.ts";
 import { type MemoryTransaction, memoryStore } from "../../stores/memory.ts";
 import type { Fault } from "../../testing/faulty-store/fault.ts";
 import { type FaultPlan, faultyStore } from "../../testing/index.ts";
-import { manualPorts } from "../../../../../test/support/manual-ports.ts";
 
 type Attempt = OwnAttempt<MemoryTransaction, "lease">;
 

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { manualPorts } from "../../../../../test/support/manual-ports.ts";
 import { type Codec, type CodecContext, identityCodec } from "../../codec.ts";
 import { downstreamKey } from "../../effects/downstream-key.ts";
 import type { EffectOptions } from "../../effects/effect.ts";
@@ -14,7 +15,6 @@ import type { Store } from "../../stores/store.ts";
 import type { LatchkeyEvent } from "../../telemetry/events.ts";
 import type { FaultPlan } from "../../testing/faulty-store/fault.ts";
 import { faultyStore } from "../../testing/faulty-store.ts";
-import { manualPorts } from "../../../../../test/support/manual-ports.ts";
 import { leaseRescuer } from "../../workers/lease-rescuer.ts";
 
 type Tx = MemoryTransaction;

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
+import { manualPorts } from "../../../../../test/support/manual-ports.ts";
 import { createLatchkey } from "../../latchkey.ts";
 import { type MemoryTransaction, memoryStore } from "../../stores/memory.ts";
 import type { TransactionSupport } from "../../stores/transactions.ts";
-import { manualPorts } from "../../../../../test/support/manual-ports.ts";
 
 /** Every transaction is undone by the database in favour of another one. */
 function setUp(options: { readonly transactionLimitMs?: number } = {}) {

@@ -1,11 +1,11 @@
 /** An operation that is redefined as a transaction finds records from when it ran in steps. */
 import { describe, expect, test } from "vitest";
+import { manualPorts } from "../../../../../test/support/manual-ports.ts";
 import { fingerprintOf } from "../../fingerprint/fingerprint.ts";
 import { createLatchkey } from "../../latchkey.ts";
 import type { StepAttempt } from "../../operations/owned-work.ts";
 import { type MemoryTransaction, memoryStore } from "../../stores/memory.ts";
 import type { Store } from "../../stores/store.ts";
-import { manualPorts } from "../../../../../test/support/manual-ports.ts";
 
 type Tx = MemoryTransaction;
 const request = { tenant: "t", key: "k", input: { amount: 5 } };

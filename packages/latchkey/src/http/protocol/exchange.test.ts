@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
+import { manualPorts } from "../../../../../test/support/manual-ports.ts";
 import { LatchkeyError, StoreError } from "../../errors.ts";
 import { fingerprint } from "../../fingerprint/fingerprint.ts";
 import { createLatchkey, type Latchkey } from "../../latchkey.ts";
 import type { Result } from "../../operations/attempt.ts";
 import { stripe } from "../../operations/policies/stripe.ts";
 import { memoryStore } from "../../stores/memory.ts";
-import { manualPorts } from "../../../../../test/support/manual-ports.ts";
 import type { Reply } from "./capture.ts";
 import { beforeHandler, createExchange } from "./exchange.ts";
 import { formatHttpDate } from "./http-date.ts";

@@ -1,8 +1,8 @@
 /** Calls on the client while a batch runs, on a clock that the test drives; the rest is tested with the real client. */
 import { expect, test } from "vitest";
+import { manualPorts } from "../../../../../test/support/manual-ports.ts";
 import { createLatchkey } from "../../latchkey.ts";
 import { memoryStore } from "../../stores/memory.ts";
-import { manualPorts } from "../../../../../test/support/manual-ports.ts";
 import type { KafkaJsBatchPayload, KafkaJsConsumer } from "./client.ts";
 import { uncommittedMax } from "./commits.ts";
 import { KafkaJsConsuming } from "./kafkajs.ts";

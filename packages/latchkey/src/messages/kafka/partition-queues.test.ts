@@ -1,9 +1,9 @@
 /** Partition queues on a clock that the test drives: what waits for what, and what is committed when an assignment ends. */
 import { expect, test } from "vitest";
+import { manualPorts } from "../../../../../test/support/manual-ports.ts";
 import { createLatchkey } from "../../latchkey.ts";
 import { memoryStore } from "../../stores/memory.ts";
 import type { LatchkeyEvent } from "../../telemetry/events.ts";
-import { manualPorts } from "../../../../../test/support/manual-ports.ts";
 import { PartitionQueues } from "./partition-queues.ts";
 import type { KafkaRecord } from "./record.ts";
 import type { Settling } from "./settling.ts";

@@ -1,8 +1,7 @@
 /** Inputs and steps on Postgres. */
 import { StoreError } from "../../errors.ts";
 import type { CallEnd, CallIntent, JournalSupport, Owner } from "../journal.ts";
-import { checkStorable } from "../storable.ts";
-import { isStorable } from "../storable.ts";
+import { checkStorable, isStorable } from "../storable.ts";
 import type { PostgresExecutor } from "./executor.ts";
 import { callOf, journalCallOf, journalOf } from "./journal-rows.ts";
 import type { journalStatements } from "./journal-statements.ts";

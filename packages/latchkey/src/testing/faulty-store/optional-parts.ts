@@ -7,7 +7,9 @@ import type { EveryMember } from "../../stores/wrapped.ts";
 import type { FaultyProcess } from "./process.ts";
 
 type Optional = {
-  readonly [Name in keyof Store<unknown> as undefined extends Store<unknown>[Name] ? Name : never]: Store<unknown>[Name];
+  readonly [Name in keyof Store<unknown> as undefined extends Store<unknown>[Name]
+    ? Name
+    : never]: Store<unknown>[Name];
 };
 
 export function faultyOptional(inner: Optional, process: FaultyProcess): EveryMember<Optional> {
@@ -40,7 +42,8 @@ export function faultyOptional(inner: Optional, process: FaultyProcess): EveryMe
     cleanAudit:
       cleanAudit &&
       ((keepMs, limit) => process.call("cleanAudit", null, () => cleanAudit.call(inner, keepMs, limit))),
-    listAudit: listAudit && ((filter) => process.call("listAudit", null, () => listAudit.call(inner, filter))),
+    listAudit:
+      listAudit && ((filter) => process.call("listAudit", null, () => listAudit.call(inner, filter))),
   };
 }
 
