@@ -120,7 +120,7 @@ describe("the description", () => {
       412: ["request-too-old"],
       413: ["payload-too-large"],
       429: ["in-progress", "too-many-keys"],
-      503: ["store-unavailable"],
+      503: ["store-unavailable", "commit-in-doubt"],
     });
     expect(post.responses[429].headers).toHaveProperty("Retry-After");
     const examples = post.responses[400].content["application/problem+json"].examples;
@@ -150,6 +150,7 @@ describe("the description", () => {
     const later = await described(deferred, { latchkey, http: options });
     expect(later.responses[202].headers).toHaveProperty("Location");
     expect(codesIn(later.responses[408])).toEqual(["timeout"]);
+    expect(codesIn(later.responses[503]), "its request only stores the input").toEqual(["store-unavailable"]);
     const now = await described(leased, { latchkey, http: { ...options, inProgress: 202 } });
     expect(Object.keys(now.responses)).toEqual(["201", "202", "400", "409", "413", "422", "503"]);
     expect(codesIn(now.responses[409])).toEqual(["outcome-unknown"]);

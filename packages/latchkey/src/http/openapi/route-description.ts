@@ -108,7 +108,8 @@ function problemsOf(route: RouteContext, limits: Limits): readonly ProblemCode[]
     "key-misuse": true,
     "payload-too-large": true,
     "store-unavailable": true,
-    "commit-in-doubt": execution === "transaction",
+    // A deferred request only stores its input. If the reply to that is lost, the record shows it, or the store is unavailable.
+    "commit-in-doubt": execution !== "deferred",
     timeout: execution === "deferred",
     expired: expires,
     "request-too-old": requestAge !== null,
