@@ -38,7 +38,7 @@ const head = `# Proof
 
 What has been run to break Latchkey, how much of it, on which code, and what was not tested.`;
 
-const reading = `A row is **whole** when its bound is exhausted or its volume reached. Evidence belongs to the code on which it was collected: both the part of the library that the tier loads and the tier's own harness, without comments, types, layout and file names. Evidence of earlier code stays here with its commit and with the number of lines that have since been added to and removed from that part of the library. [proof.json](proof.json) has all counts and seeds.
+const reading = `A row is **whole** when its bound is exhausted or its volume reached; "not yet" means that nothing has been collected on this code. Evidence belongs to the code on which it was collected: both the part of the library that the tier loads and the tier's own harness, without comments, types, layout and file names. Evidence of earlier code stays here with its commit and with the number of lines that have since been added to and removed from that part of the library. [proof.json](proof.json) has all counts and seeds.
 
 \`npm test\` runs small bounds of every tier. \`npm run prove\` runs the volumes on this page; \`npm run prove -- --tier P2 --minutes 60\` runs one tier for an hour and continues where the last run on the same code stopped.`;
 
@@ -100,15 +100,18 @@ function facts({ source, sittings, reached, faults, versions, planted }: TierEnt
   const dates = [...new Set(sittings.map(({ date }) => date.slice(0, 10)))].join(", ");
   const seeds = sittings.slice(-seedsShown).map(({ seed }) => seed);
   const withs = Object.entries(versions).map(([name, version]) => `${name} ${version}`);
-  const rarest = Object.entries(reached).sort(([, one], [, other]) => one - other)[0];
+  const met = Object.entries(reached).filter(([, count]) => count > 0);
+  const missed = Object.entries(reached).flatMap(([what, count]) => (count > 0 ? [] : [what]));
+  const rarest = met.toSorted(([, one], [, other]) => one - other)[0];
   return bullets([
     `Last run at ${short(source.commit)}: ${dates}, ${number(Math.round(minutes * 10) / 10)} minutes in all, seeds ${seeds.join(", ")}.`,
     ...(withs.length > 0 ? [`With ${withs.join(", ")}.`] : []),
     ...(rarest === undefined
       ? []
       : [
-          `Reached: ${kindsOf(reached, "situations")}; the rarest ("${rarest[0]}") ${number(rarest[1])} times.`,
+          `Reached: ${kindsOf(Object.fromEntries(met), "situations")}; the rarest ("${rarest[0]}") ${number(rarest[1])} times.`,
         ]),
+    ...(missed.length > 0 ? [`Not reached: ${missed.join(", ")}.`] : []),
     ...(Object.keys(faults).length > 0 ? [`Faults: ${kindsOf(faults, "kinds")}.`] : []),
     ...(planted.length > 0 ? [`Mistakes planted for this tier: ${caughtText(planted)}.`] : []),
   ]);
