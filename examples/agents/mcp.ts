@@ -25,8 +25,9 @@ pool.on("error", console.error);
 const latchkey = createLatchkey({ store: postgresStore({ pool }) });
 const refundOrder = latchkey.operation("orders.refund");
 const protect = mcpProtect(latchkey, {
-  // The tenant is the owner of the token. The model's arguments cannot choose it.
-  tenant: (context: ServerContext) => context.http?.authInfo?.clientId,
+  // The tenant is the account of the token, from the verifier below. The model's arguments cannot choose it. `clientId` would be
+  // wrong: it names the agent's application, and all of its users would share their keys.
+  tenant: (context: ServerContext) => context.http?.authInfo?.extra?.account as string | undefined,
 });
 
 function shop(): McpServer {
@@ -53,7 +54,8 @@ function shop(): McpServer {
 const verifier = {
   async verifyAccessToken(token: string) {
     if (token !== "secret") throw new Error("unknown token");
-    return { token, clientId: "account-1", scopes: [], expiresAt: Date.now() / 1000 + 3600 };
+    const expiresAt = Date.now() / 1000 + 3600;
+    return { token, clientId: "an-agent", scopes: [], expiresAt, extra: { account: "account-1" } };
   },
 };
 

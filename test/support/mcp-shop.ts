@@ -15,7 +15,7 @@ import { faultyStore } from "../../packages/latchkey/src/testing/faulty-store.ts
 import { type McpOptions, mcpProtect } from "../../packages/latchkey/src/tools/mcp.ts";
 import { onRelease } from "./resources.ts";
 
-export const tenant = ({ http }: ServerContext) => http?.authInfo?.clientId;
+export const tenant = ({ http }: ServerContext) => http?.authInfo?.extra?.account as string | undefined;
 export const refundSchema = z.object({ order: z.string(), cents: z.number() });
 export type Refund = z.infer<typeof refundSchema>;
 
@@ -74,7 +74,8 @@ export function serve(register: (server: McpServer) => void): Shop["agent"] {
       action: "accept",
       content: { confirm: true },
     }));
-    const authInfo = { token: "t", clientId: account, scopes: [] };
+    // All accounts use one application.
+    const authInfo = { token: "t", clientId: "an-agent", scopes: [], extra: { account } };
     const transport = new StreamableHTTPClientTransport(new URL("http://shop.example/mcp"), {
       fetch: async (url, init) => handler.fetch(new Request(url, init), { authInfo }),
     });
