@@ -53,7 +53,8 @@ test("the policies' table has a row for every choice, and for each status that d
 
 test("the options' table has every option with its default", () => {
   const text = renderOptions();
-  expect(text).toContain("| `forgetAfterMs` | 24 h |");
+  expect(text).toContain("| `forgetAfterMs` | `retentionMs` |");
+  for (const name of ["execution", "run", "version"]) expect(text).toContain(`| \`${name}\` | `);
   expect(text).toContain("| `retentionMs` | the policy's |");
   expect(text).toContain("| `answerHoldBytes` | 32 MiB |");
   expect(text).toContain("| `key` | the policy's |");
@@ -110,7 +111,10 @@ test("every edge is an arrow and a row, with the absence of a record drawn as a 
 
 test("every problem has a heading that its code links to, and every error a row", () => {
   const text = renderErrors(
-    { "tx-revoked": { summary: "Used too late.", remedy: "Await it." } },
+    {
+      "tx-revoked": { summary: "Used too late.", remedy: "Await it." },
+      "store-unsuitable": { summary: "It does not suit.", remedy: "Change it." },
+    },
     {
       "key-misuse": {
         status: 422,
@@ -124,6 +128,9 @@ test("every problem has a heading that its code links to, and every error a row"
   expect(text).toContain("### key-misuse\n\nStatus 422. Key misuse.\n\nAnother body.\n");
   expect(text).toContain("(`retryable`): **no**\n- Use a new key (`safe_new_key`): yes");
   expect(text).toContain("| `tx-revoked` | Used too late. | Await it. |");
+  expect(text).toContain(
+    "| `store-unsuitable` | It does not suit. | Change it. See [Database settings](database-settings.md), for",
+  );
 });
 
 test("the floors are drawn with one arrow between each two and have a row for each path; a path without a text is an error", () => {

@@ -214,6 +214,11 @@ function reportedAs(edge: string): string {
   return event === undefined ? "" : `\`${event}\``;
 }
 
+/** Pages with more about an error. The remedy itself is also in the error's message, where a link would lead nowhere. */
+const moreOf: Readonly<Record<string, string>> = {
+  "store-unsuitable": "See [Database settings](database-settings.md), for Redis [Stores](stores.md#redis).",
+};
+
 /** Problem types (HTTP answers), then the codes of thrown errors. */
 export function renderErrors(
   codes: Readonly<Record<string, ErrorText>>,
@@ -230,7 +235,11 @@ export function renderErrors(
     "## Errors",
     renderTable(
       ["Code", "What it means", "What to do"],
-      Object.entries(codes).map(([code, { summary, remedy }]) => [`\`${code}\``, summary, remedy]),
+      Object.entries(codes).map(([code, { summary, remedy }]) => [
+        `\`${code}\``,
+        summary,
+        [remedy, moreOf[code]].filter((text) => text !== undefined).join(" "),
+      ]),
     ),
   );
 }

@@ -3,7 +3,8 @@ import { readFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { checkStoredHeaders } from "../../packages/latchkey/src/http/protocol/capture.ts";
 import { problemTypes } from "../../packages/latchkey/src/http/protocol/problem-types.ts";
-import { defineOperation, type OperationSettings } from "../../packages/latchkey/src/operations/operation.ts";
+import { defineOperation } from "../../packages/latchkey/src/operations/operation.ts";
+import type { OwnedOperationOptions } from "../../packages/latchkey/src/operations/owned-operation.ts";
 import { acp } from "../../packages/latchkey/src/operations/policies/acp.ts";
 import { ietf } from "../../packages/latchkey/src/operations/policies/ietf.ts";
 import type { Policy, ProblemCode } from "../../packages/latchkey/src/operations/policies/policy.ts";
@@ -126,12 +127,22 @@ export function renderMetrics(): string {
 }
 
 /** What an operation's options are when nobody sets them. A new one needs a text here. */
-const options: Readonly<Record<keyof OperationSettings, string>> = {
+const options: Readonly<Record<keyof OwnedOperationOptions<never, never>, OptionText>> = {
+  execution: [
+    "`transaction`",
+    "`transaction`, `lease` or `deferred`: [what each means](#transaction-or-lease). On a store without transactions the default is `lease`",
+  ],
+  run: [
+    "none",
+    "the work, of an operation that [owns its work](http.md#operations-that-own-their-work); needed under `deferred`",
+  ],
+  version: ["none", "with `run`: change it whenever the list of steps changes"],
   key: "`required` or `optional`",
   keyScope: "what a key is unique in: `operation`, operation and `path`, or the whole `tenant`",
-  waitMs: "how long a duplicate of a running request waits for its answer; `false`: not at all",
+  waitMs:
+    "how long a duplicate of a running request waits for its answer; `false`: not at all. Under `deferred` it must be `false`: clients ask at the status resource",
   retentionMs: "how long the answer can be replayed",
-  forgetAfterMs: "when the key may run as new; not before `retentionMs`",
+  forgetAfterMs: ["`retentionMs`", "when the key may run as new; not before `retentionMs`"],
   reuse: "between the two: `reject` (410) or `execute`",
   serverErrors: "what a 5xx means: `by-outcome`, `store` or `release`",
   answerLimitBytes: "larger answers are sent once and leave a tombstone",
@@ -140,17 +151,20 @@ const options: Readonly<Record<keyof OperationSettings, string>> = {
   summary: "what of the request is kept with its record for support: `true` or `{ fields }`",
   admission:
     "`transaction`: when the handler starts: once its request is known to be the first (`pessimistic`), or at once ([`optimistic`](optimistic-admission.md))",
-  isolation: "`transaction`: isolation level; none: the database's own",
-  transactionLimitMs: "`transaction`: the handler's time, then it is rolled back",
+  isolation: "`transaction`, and phases: isolation level; none: the database's own",
+  transactionLimitMs: "`transaction`, and phases: how long the handler or the phase may take, then it is rolled back",
   writes: "`transaction`: `none` says that a 2xx without a write through `tx` is meant",
   pendingLimitMs: "`deferred`: how long a request may wait for a worker, then its answer is 408",
-  leaseMs: "`lease`: how long a silent owner keeps the key",
-  attemptLimitMs: "`lease`: the handler's time, then its outcome is unknown",
-  leaseEnd: "`lease`: what a dead attempt means: `reconcile` (unknown), `resume` or `rerun`",
-  attemptsMax: "`lease`: how often one life may start under `resume` or `rerun`",
-  isNotExecuted: "`lease`: which errors prove that nothing happened, beside `NotExecuted`",
-  lookup: "`lease`: asks the other side what became of an attempt whose outcome is unknown",
-  onStoreFailure: "`lease`: without a store, `refuse` or `run-unprotected`",
+  leaseMs: "`lease`, `deferred`: how long a silent owner keeps the key",
+  attemptLimitMs:
+    "`lease`, `deferred`: the attempt's time; then its outcome is unknown, or the next attempt continues if the operation owns its work and no call is in doubt",
+  leaseEnd:
+    "`lease`, `deferred`: what a dead attempt means: `reconcile` (unknown), `resume` or `rerun`. Under `deferred` the default is `resume`, and `rerun` is refused",
+  attemptsMax:
+    "`lease`, `deferred`: how often one life may start under `resume` or `rerun`; under `deferred`, failed attempts count, too",
+  isNotExecuted: "`lease`: which errors of a handler prove that nothing happened, beside `NotExecuted`",
+  lookup: "`lease`, `deferred`: asks the other side what became of an attempt whose outcome is unknown",
+  onStoreFailure: "`lease`, with a handler: without a store, `refuse` or `run-unprotected`",
 };
 
 /** Every option of an operation with its default. */
