@@ -35,7 +35,8 @@ export const errorCodes = {
   },
   "commit-in-doubt": {
     summary: "Latchkey could not find out in time whether the attempt's last write happened.",
-    remedy: "Retry with the same key: the answer will be the first one or a first execution, never both.",
+    remedy:
+      'Retry with the same key. Under `transaction` the retry gets the first answer or a first execution, never a second effect. Under `lease` it may get `outcome-unknown` while that is being found out, and with `leaseEnd: "rerun"` the work runs again.',
   },
   "data-directory-locked": {
     summary: "Another process holds the embedded database's folder.",
@@ -132,7 +133,7 @@ export const errorCodes = {
   },
   "store-unsuitable": {
     summary: "The store's server is configured in a way under which Latchkey cannot keep its promises.",
-    remedy: "Nothing ran. The message names the setting to change; `docs/stores.md` gives the reason.",
+    remedy: "Nothing ran. The message names the setting to change, and why.",
   },
   "tenant-missing": {
     summary: "The tenant function threw or returned nothing.",
@@ -164,7 +165,8 @@ export const errorCodes = {
   "tx-unused": {
     summary:
       "A handler under `transaction` execution answered 2xx and never used its `tx`. Anything that it wrote elsewhere has happened, and every retry writes it again.",
-    remedy: 'Write through `tx`. If there is nothing to write, set `writes: "none"` on the operation.',
+    remedy:
+      'Write through `tx`. If there is nothing to write, set `writes: "none"` on the operation. In production (`NODE_ENV`) this is only the event `tx_unused`, except under `admission: "optimistic"`; `createLatchkey({ strict })` decides.',
   },
   "archive-failed": {
     summary:

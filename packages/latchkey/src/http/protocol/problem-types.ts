@@ -63,7 +63,8 @@ export const problemTypes = {
     safeNewKey: false,
     detail:
       "This request was executed, but the service could not confirm in time that it took effect. Send the same request " +
-      "again with the same key: you get the first answer or a first execution, never a second effect.",
+      "again with the same key. You get the first answer or a first execution, or, if it is not known yet whether the " +
+      "request took effect, `outcome-unknown`.",
   },
   timeout: {
     status: 408,
