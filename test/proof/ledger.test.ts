@@ -118,10 +118,10 @@ test("the page names what was never reached, and does not count it", () => {
   if (entry === undefined) throw new Error("there is no entry");
   const page = pageWith([{ ...entry, reached: { often: 7, once: 1, never: 0, "not at all": 0 } }]);
   expect(page).toContain('- Reached: 8 in 2 situations; the rarest ("once") 1 times.');
-  expect(page).toContain("- Not reached: never, not at all.");
+  expect(page).toContain('- Not reached: "never", "not at all".');
   const nothing = pageWith([{ ...entry, reached: { never: 0 } }]);
   expect(nothing).not.toContain("- Reached");
-  expect(nothing).toContain("- Not reached: never.");
+  expect(nothing).toContain('- Not reached: "never".');
   expect(pageWith([{ ...entry, reached: { once: 1 } }])).not.toContain("Not reached");
 });
 

@@ -111,7 +111,7 @@ function facts({ source, sittings, reached, faults, versions, planted }: TierEnt
       : [
           `Reached: ${kindsOf(Object.fromEntries(met), "situations")}; the rarest ("${rarest[0]}") ${number(rarest[1])} times.`,
         ]),
-    ...(missed.length > 0 ? [`Not reached: ${missed.join(", ")}.`] : []),
+    ...(missed.length > 0 ? [`Not reached: ${missed.map((what) => `"${what}"`).join(", ")}.`] : []),
     ...(Object.keys(faults).length > 0 ? [`Faults: ${kindsOf(faults, "kinds")}.`] : []),
     ...(planted.length > 0 ? [`Mistakes planted for this tier: ${caughtText(planted)}.`] : []),
   ]);
