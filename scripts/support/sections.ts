@@ -152,7 +152,8 @@ const options: Readonly<Record<keyof OwnedOperationOptions<never, never>, Option
   admission:
     "`transaction`: when the handler starts: once its request is known to be the first (`pessimistic`), or at once ([`optimistic`](optimistic-admission.md))",
   isolation: "`transaction`, and phases: isolation level; none: the database's own",
-  transactionLimitMs: "`transaction`, and phases: how long the handler or the phase may take, then it is rolled back",
+  transactionLimitMs:
+    "`transaction`, and phases: how long the handler or the phase may take, then it is rolled back",
   writes: "`transaction`: `none` says that a 2xx without a write through `tx` is meant",
   pendingLimitMs: "`deferred`: how long a request may wait for a worker, then its answer is 408",
   leaseMs: "`lease`, `deferred`: how long a silent owner keeps the key",
