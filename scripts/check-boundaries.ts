@@ -167,7 +167,7 @@ export const rules: BoundaryRules = {
   assemblers: ["testing/", "cli/"],
   exceptions: [],
   ports: {
-    files: ["ports.ts", "cli/", "testing/"],
+    files: ["ports.ts", "cli/"],
     names: [
       "AbortSignal.timeout",
       "Date.now",
