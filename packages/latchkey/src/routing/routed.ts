@@ -4,8 +4,8 @@ import { overviewOf } from "../execution/overview.ts";
 import { checkOptions, checkPorts, type OptionNames } from "../known-options.ts";
 import { type Ports, systemPorts } from "../ports.ts";
 import type { HintSupport } from "../stores/hints.ts";
-import type { AuditFilter } from "../stores/settlement.ts";
 import type { Store } from "../stores/store.ts";
+import { type EveryMember, wrapped } from "../stores/wrapped.ts";
 import { type CircuitOptions, resolveCircuit } from "../time/circuit-breaker.ts";
 import { countActiveKeys } from "./active-keys.ts";
 import { capabilitiesOf, checkFits } from "./capabilities.ts";
@@ -102,12 +102,11 @@ function assemble<Tx>(
     const { store, guard } = members.of(tenant);
     return guard(() => ask(store));
   };
-  const leasesRefused = stores.find((store) => store.leasesRefused !== undefined)?.leasesRefused;
-  return {
+  return wrapped<Store<Tx>>({
     name,
     capabilities,
     ownCircuits: true,
-    ...(leasesRefused === undefined ? {} : { leasesRefused }),
+    leasesRefused: stores.find(({ leasesRefused }) => leasesRefused !== undefined)?.leasesRefused,
     transactions: capabilities.transactions
       ? routedTransactions(members, capabilities.optimisticAdmission === true)
       : null,
@@ -116,11 +115,11 @@ function assemble<Tx>(
     outbox: stores.every(({ outbox }) => outbox !== null) ? routedOutbox(members, claimedFrom) : null,
     messages: stores.every(({ messages }) => messages !== null) ? routedMessages(members) : null,
     hints: stores[0]?.hints === null ? null : hintsOfFirst(members),
-    ...(stores.every(({ early }) => early !== undefined) ? { early: routedEarly(members) } : {}),
-    ...(stores.some(({ finished }) => finished !== undefined)
-      ? { finished: { look: async (key) => (await of(key.tenant).finished?.look(key)) ?? null } }
-      : {}),
-    ...(stores.every(({ keepsTraces }) => keepsTraces) ? { keepsTraces: true as const } : {}),
+    early: stores.every(({ early }) => early !== undefined) ? routedEarly(members) : undefined,
+    finished: stores.some(({ finished }) => finished !== undefined)
+      ? { look: async (key) => (await of(key.tenant).finished?.look(key)) ?? null }
+      : undefined,
+    keepsTraces: stores.every(({ keepsTraces }) => keepsTraces) ? true : undefined,
     ...whatAllKeep(members, stores),
     async overview(countMax) {
       return sumOverviews(await members.every((store) => overviewOf(store, countMax)), countMax);
@@ -157,30 +156,32 @@ function assemble<Tx>(
       return interleave(await members.reachable((store) => store.endedLeases(limit)), limit);
     },
     clean: (limit) => clean(members, limit),
-  };
+  });
 }
 
+type PartsOfAll<Tx> = Pick<
+  Store<Tx>,
+  "summaries" | "facts" | "archival" | "tenantData" | "cleanAudit" | "listAudit" | "countActiveKeys"
+>;
+
 /** Parts that serve no requests. One exists if every store has it; `cleanAudit` if any store does. */
-function whatAllKeep<Tx>(members: Members<Tx>, stores: readonly Store<Tx>[]): Partial<Store<Tx>> {
+function whatAllKeep<Tx>(members: Members<Tx>, stores: readonly Store<Tx>[]): EveryMember<PartsOfAll<Tx>> {
   const of = (tenant: string) => members.of(tenant).store;
+  const allHave = (part: keyof PartsOfAll<Tx>) => stores.every((store) => store[part] !== undefined);
   return {
-    ...(stores.every(({ summaries }) => summaries !== undefined)
-      ? { summaries: { of: async (key, id) => (await of(key.tenant).summaries?.of(key, id)) ?? null } }
-      : {}),
-    ...(stores.every(({ facts }) => facts !== undefined) ? { facts: routedFacts(members) } : {}),
-    ...(stores.every(({ archival }) => archival !== undefined) ? { archival: routedArchival(members) } : {}),
-    ...(stores.every(({ tenantData }) => tenantData !== undefined)
-      ? { tenantData: routedTenantData(members) }
-      : {}),
-    ...(stores.some(({ cleanAudit }) => cleanAudit !== undefined)
-      ? { cleanAudit: (keepMs: number, limit: number) => cleanAudit(members, keepMs, limit) }
-      : {}),
-    ...(stores.every(({ listAudit }) => listAudit !== undefined)
-      ? { listAudit: (filter: AuditFilter) => listAudit(members, filter) }
-      : {}),
-    ...(stores.every(({ countActiveKeys }) => countActiveKeys !== undefined)
-      ? { countActiveKeys: (tenants, countMax) => countActiveKeys(members, tenants, countMax) }
-      : {}),
+    summaries: allHave("summaries")
+      ? { of: async (key, id) => (await of(key.tenant).summaries?.of(key, id)) ?? null }
+      : undefined,
+    facts: allHave("facts") ? routedFacts(members) : undefined,
+    archival: allHave("archival") ? routedArchival(members) : undefined,
+    tenantData: allHave("tenantData") ? routedTenantData(members) : undefined,
+    cleanAudit: stores.some((store) => store.cleanAudit !== undefined)
+      ? (keepMs, limit) => cleanAudit(members, keepMs, limit)
+      : undefined,
+    listAudit: allHave("listAudit") ? (filter) => listAudit(members, filter) : undefined,
+    countActiveKeys: allHave("countActiveKeys")
+      ? (tenants, countMax) => countActiveKeys(members, tenants, countMax)
+      : undefined,
   };
 }
 
