@@ -56,7 +56,7 @@ export async function limited<Tx>(
   const limiter = runtime.limits[because];
   if (limiter === undefined) return null;
   const about = runtime.about(operation.name, submission.key);
-  const retryAfterMs = await overLimit(limiter, submission.key.tenant, (error) =>
+  const retryAfterMs = await overLimit(runtime.ports.clock, limiter, submission.key.tenant, (error) =>
     runtime.emit({ ...about, type: "limiter_error", limit: because, error }),
   );
   return retryAfterMs === null ? null : { kind: "too_many_keys", because, retryAfterMs };

@@ -1,17 +1,19 @@
 import { RateLimiterMemory } from "rate-limiter-flexible";
 import { describe, expect, test } from "vitest";
 import { createLatchkey } from "../latchkey.ts";
+import { type Ports, systemPorts } from "../ports.ts";
 import { memoryStore } from "../stores/memory.ts";
 import type { LatchkeyEvent } from "../telemetry/events.ts";
+import { manualPorts } from "../testing/manual-ports.ts";
 import type { Limits } from "./limits.ts";
 
 const limiter = (points: number) => new RateLimiterMemory({ points, duration: 60 });
 
 describe.each(["lease", "transaction"] as const)("limits (%s)", (execution) => {
-  function setUp(limits: Limits) {
+  function setUp(limits: Limits, ports: Ports = systemPorts) {
     const events: LatchkeyEvent[] = [];
     const store = memoryStore();
-    const latchkey = createLatchkey({ store, limits, onEvent: (event) => events.push(event) });
+    const latchkey = createLatchkey({ store, limits, ports, onEvent: (event) => events.push(event) });
     const operation = latchkey.operation("op", { execution, writes: "none" });
     let starts = 0;
     const run = (key: string, tenant = "t") =>
@@ -48,6 +50,59 @@ describe.each(["lease", "transaction"] as const)("limits (%s)", (execution) => {
     expect((await run("a")).kind).toBe("executed");
     const reported = events.filter(({ type }) => type === "limiter_error");
     expect(reported).toMatchObject([{ limit: "lookups" }, { limit: "newKeys" }]);
+  });
+
+  describe.each(["lookups", "newKeys"] as const)("a limiter of %s that does not answer", (limit) => {
+    function silent() {
+      const ports = manualPorts();
+      const asked: string[] = [];
+      let answers = false;
+      const consume = (tenant: string) => {
+        asked.push(tenant);
+        return answers ? Promise.reject({ msBeforeNext: 5_000 }) : new Promise(() => {});
+      };
+      const recover = () => {
+        answers = true;
+      };
+      return { ...setUp({ [limit]: { consume } }, ports), clock: ports.clock, asked, recover };
+    }
+
+    test("counts as failed after a second", async () => {
+      const { run, events, clock } = silent();
+      const running = run("a");
+      await clock.advance(999);
+      expect(events).toEqual([]);
+      await clock.advance(1);
+      expect((await running).kind).toBe("executed");
+      expect(events).toContainEqual(expect.objectContaining({ type: "limiter_error", limit }));
+    });
+
+    test("is asked again only after a second: no other request waits for it", async () => {
+      const { run, events, clock, asked, recover } = silent();
+      const running = run("a");
+      await clock.advance(1_000);
+      await running;
+      for (const key of ["b", "c"]) expect((await run(key)).kind).toBe("executed");
+      expect(asked).toHaveLength(1);
+      expect(events.filter(({ type }) => type === "limiter_error")).toHaveLength(3);
+      await clock.advance(1_000);
+      recover();
+      expect(await run("d")).toMatchObject({ kind: "too_many_keys", because: limit, retryAfterMs: 5_000 });
+      expect(await run("e")).toMatchObject({ kind: "too_many_keys" });
+    });
+
+    test("keeps one request waiting while it is tried again", async () => {
+      const { run, clock, asked } = silent();
+      const running = run("a");
+      await clock.advance(2_000);
+      await running;
+      const trying = run("b");
+      await clock.advance(0);
+      expect((await run("c")).kind).toBe("executed");
+      expect(asked).toHaveLength(2);
+      await clock.advance(1_000);
+      expect((await trying).kind).toBe("executed");
+    });
   });
 
   test("without a time from the limiter, clients wait a second", async () => {

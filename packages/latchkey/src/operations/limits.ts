@@ -1,8 +1,21 @@
 /** Limits per tenant, behind the interface of rate-limiter-flexible. */
 
+import type { Clock } from "../ports.ts";
+import {
+  afterCall,
+  type CircuitSettings,
+  type CircuitState,
+  closed,
+  enter,
+} from "../time/circuit-breaker.ts";
+import { withLimit } from "../time/time-limit.ts";
+
 /** The part of a rate limiter that Latchkey needs; every limiter of rate-limiter-flexible has it. */
 export interface RateLimiter {
-  /** Rejects with `{ msBeforeNext }` when the limit is reached; with an `Error` when the limiter itself fails. */
+  /**
+   * Rejects with `{ msBeforeNext }` when the limit is reached; with an `Error` when the limiter itself fails. Counts as failed
+   * if it has not settled after a second.
+   */
   consume(key: string, points: number): Promise<unknown>;
 }
 
@@ -23,24 +36,54 @@ export type RateLimitName = Exclude<LimitName, "activeKeys">;
 /** For a limiter that does not return a time: one second. */
 const retryAfterDefaultMs = 1_000;
 
+/** How long a request waits for a limiter. A client of Redis may queue its commands for as long as its server is away. */
+const limiterLimitMs = 1_000;
+
+/**
+ * A limiter that did not answer is not asked for a while, then by one request: without this each of the 64 messages that share
+ * a transaction would wait for it inside that transaction, one after the other.
+ */
+const circuit: CircuitSettings = { failureThreshold: 1, openMs: 1_000 };
+const circuits = new WeakMap<RateLimiter, CircuitState>();
+
 /**
  * Consumes one of the tenant's points. Returns null if the request may continue, otherwise how long to wait. If the limiter
- * itself fails, the request continues: the protection against duplicates does not depend on it.
+ * itself fails or does not answer, the request continues: the protection against duplicates does not depend on it.
  */
 export async function overLimit(
+  clock: Clock,
   limiter: RateLimiter,
   tenant: string,
   onError: (error: unknown) => void,
 ): Promise<number | null> {
-  try {
-    await limiter.consume(tenant, 1);
+  const begunMs = clock.monotonicMs();
+  const entered = enter(circuits.get(limiter) ?? closed, circuit, begunMs);
+  circuits.set(limiter, entered.state);
+  if (!entered.admitted) {
+    onError(new Error("The limiter was not asked: it did not answer a moment ago"));
     return null;
-  } catch (rejection) {
-    if (rejection instanceof Error || typeof rejection !== "object" || rejection === null) {
-      onError(rejection);
-      return null;
-    }
-    const waitMs: unknown = "msBeforeNext" in rejection ? rejection.msBeforeNext : undefined;
-    return typeof waitMs === "number" && waitMs > 0 ? waitMs : retryAfterDefaultMs;
   }
+  const asked = await withLimit(clock, limiterLimitMs, () => limiter.consume(tenant, 1));
+  const call = { ok: asked.kind !== "timed_out", begunMs };
+  circuits.set(limiter, afterCall(circuits.get(limiter) ?? closed, circuit, call, clock.monotonicMs()));
+  switch (asked.kind) {
+    case "returned":
+      return null;
+    case "timed_out":
+      onError(new Error(`The limiter did not answer within ${limiterLimitMs} ms`));
+      return null;
+    case "threw":
+      return waitAfter(asked.error, onError);
+    default:
+      return asked satisfies never;
+  }
+}
+
+function waitAfter(rejection: unknown, onError: (error: unknown) => void): number | null {
+  if (rejection instanceof Error || typeof rejection !== "object" || rejection === null) {
+    onError(rejection);
+    return null;
+  }
+  const waitMs: unknown = "msBeforeNext" in rejection ? rejection.msBeforeNext : undefined;
+  return typeof waitMs === "number" && waitMs > 0 ? waitMs : retryAfterDefaultMs;
 }

@@ -75,7 +75,7 @@ async function ask<Tx>(
   const waitMs =
     lookups === undefined
       ? null
-      : await overLimit(lookups, tenant, (error) =>
+      : await overLimit(runtime.ports.clock, lookups, tenant, (error) =>
           runtime.emit({ ...about(), type: "limiter_error", limit: "lookups", error }),
         );
   if (waitMs !== null) {
