@@ -1,11 +1,13 @@
 import { copyFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { scratchDirectory } from "../../../test/support/scratch.ts";
 import { type Codec, type CodecContext, identityCodec, isIdentityCodec } from "./codec.ts";
+import { codecLimitMs } from "./execution/bounded-codec.ts";
 import { createLatchkey } from "./latchkey.ts";
 import { memoryStore } from "./stores/memory.ts";
+import { manualPorts } from "./testing/manual-ports.ts";
 
 /** Ciphers nothing, but keeps what an encrypting codec would authenticate in front of the bytes. */
 function sealing(): Codec & { readonly contexts: CodecContext[] } {
@@ -66,6 +68,48 @@ test("an answer that does not decode is an error for the caller, never a second 
     swapped.decode(stored, { ...context, tenant: "other" });
   await expect(runWith({ ...swapped, decode })).rejects.toThrow("another record");
   expect(starts).toBe(1);
+});
+
+describe("a codec that does not answer", () => {
+  const silence = () => new Promise<Uint8Array>(() => {});
+
+  test.each(["transaction", "lease"] as const)(
+    "to encode, under %s: an error in the end",
+    async (execution) => {
+      const ports = manualPorts();
+      const store = memoryStore();
+      const latchkey = createLatchkey({ store, ports, codec: { ...sealing(), encode: silence } });
+      const operation = latchkey.operation("cards.show", { execution, writes: "none" });
+      const running = latchkey.run(operation, request, async () => ({ secret }));
+      const ended = expect(running).rejects.toMatchObject({ code: "codec-timeout" });
+      await ports.clock.advance(codecLimitMs);
+      await ended;
+      const { record } = await store.read({ tenant: "t", scope: "cards.show", key: "k" });
+      expect(record).toEqual(
+        execution === "transaction"
+          ? null
+          : expect.objectContaining({ state: "unknown", lastErrorCode: "answer-not-encoded" }),
+      );
+    },
+  );
+
+  test("to decode: an error for the caller, and nothing runs", async () => {
+    const ports = manualPorts();
+    const store = memoryStore();
+    let starts = 0;
+    const runWith = (codec: Codec) => {
+      const latchkey = createLatchkey({ store, ports, codec });
+      const operation = latchkey.operation("cards.show", { writes: "none" });
+      return latchkey.run(operation, request, async () => ++starts);
+    };
+    await runWith(sealing());
+    const ended = expect(runWith({ ...sealing(), decode: silence })).rejects.toMatchObject({
+      code: "codec-timeout",
+    });
+    await ports.clock.advance(codecLimitMs);
+    await ended;
+    expect(starts).toBe(1);
+  });
 });
 
 test("an answer that does not encode is not stored, and the work is rolled back", async () => {

@@ -25,6 +25,7 @@ export interface CodecContext extends RecordKey {
   readonly part: CodecPart;
 }
 
+/** A promise that has not settled after 10 seconds counts as rejected, with `codec-timeout`. */
 export interface Codec {
   encode(plain: Uint8Array, context: CodecContext): Promise<Uint8Array> | Uint8Array;
   /** Must throw when `stored` was not encoded for this context. */

@@ -33,6 +33,11 @@ export const errorCodes = {
     summary: "A body parser read the request before Latchkey could see its bytes.",
     remedy: 'Keep them: `express.json({ verify: keepRawBody })`, or opt in to `fingerprint: "parsed"`.',
   },
+  "codec-timeout": {
+    summary: "The codec of `createLatchkey` did not settle within 10 seconds.",
+    remedy:
+      "If it failed to encode under `transaction`, everything is rolled back; under `lease`, the work may have happened. Find out why the codec, or the service of keys that it asks, does not answer, and give its calls time limits of their own.",
+  },
   "commit-in-doubt": {
     summary: "Latchkey could not find out in time whether the attempt's last write happened.",
     remedy:

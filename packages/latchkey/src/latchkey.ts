@@ -5,6 +5,7 @@ import { defineEffect } from "./effects/define-effect.ts";
 import type { Effect, EffectOptions } from "./effects/effect.ts";
 import type { AnyEffect } from "./effects/run-effect.ts";
 import type { DirectExecution, Execution } from "./engine/classify.ts";
+import { boundedCodec } from "./execution/bounded-codec.ts";
 import { identityCheck } from "./execution/check-sent.ts";
 import { createCommitHints } from "./execution/commit-hints.ts";
 import { FactBuffer } from "./execution/fact-buffer.ts";
@@ -306,7 +307,7 @@ function assembleRuntime<Tx>(
     storedKey: storedKey(options.keySecret),
     clientKeyOfStored: (kept) => (options.keySecret === undefined ? clientKeyOfStored(kept) : null),
     store: breaker === null ? options.store : guardedStore(options.store, breaker),
-    codec: options.codec ?? identityCodec,
+    codec: boundedCodec(options.codec ?? identityCodec, ports.clock),
     redact: options.redact ?? null,
     ports,
     strict: options.strict ?? process.env.NODE_ENV !== "production",
