@@ -6,8 +6,18 @@ import { expectNoLeak, migratedDatabase, openPool, type TestTx } from "../../../
 import { isCommit, isCommitReply } from "../../../../test/support/postgres-messages.ts";
 import { startProxy, type TcpProxy } from "../../../../test/support/tcp-proxy.ts";
 import { deferred, until, within } from "../../../../test/support/until.ts";
+import { wholeShapes } from "../../../../test/support/whole-shapes.ts";
 import { MessageRefused } from "../errors.ts";
-import { createLatchkey, type LatchkeyEvent, type OperationOptions } from "../index.ts";
+import { codecLimitMs } from "../execution/bounded-codec.ts";
+import {
+  type Codec,
+  type CodecContext,
+  createLatchkey,
+  type LatchkeyEvent,
+  type LatchkeyOptions,
+  type OperationOptions,
+} from "../index.ts";
+import { type Clock, systemPorts } from "../ports.ts";
 import { pgTransactions } from "../sql/pg.ts";
 import { postgresStore } from "../stores/postgres.ts";
 import type { Message, Verdict } from "./broker.ts";
@@ -44,6 +54,7 @@ const insertOrder: Handler = async ({ tx, input }) => void (await tx.query(inser
 interface Change {
   readonly options?: Partial<InboxOptions<Order>>;
   readonly operation?: OperationOptions<"transaction">;
+  readonly service?: Partial<LatchkeyOptions<TestTx>>;
   readonly proxied?: boolean;
   readonly statementTimeoutMs?: number;
 }
@@ -51,7 +62,7 @@ interface Change {
 /** An inbox whose first message, `gate`, holds its transaction until `go`, so that the others gather. */
 function setUp(
   handler: Handler = insertOrder,
-  { options = {}, operation = {}, proxied = false, statementTimeoutMs = 15_000 }: Change = {},
+  { options = {}, operation = {}, service = {}, proxied = false, statementTimeoutMs = 15_000 }: Change = {},
 ) {
   const through = new URL(url);
   if (proxied) Object.assign(through, { port: String(proxy.port), hostname: "127.0.0.1" });
@@ -60,6 +71,7 @@ function setUp(
   const latchkey = createLatchkey({
     store: postgresStore({ pool, transactions: pgTransactions({ pool, statementTimeoutMs }), notify: false }),
     onEvent: (event) => events.push(event),
+    ...service,
   });
   const begun = deferred();
   const opened = deferred();
@@ -611,6 +623,21 @@ describe("a connection that is lost", () => {
     expect([await committed(), of("transaction_rerun")]).toEqual([[], []]);
   });
 
+  test("before COMMIT's answer: one look-up decides for all", async () => {
+    const { pool, gathered, of } = setUp(insertOrder, { proxied: true });
+    const hold = proxy.holdReplyWhen((one) => of("executed").length === 1 && isCommitReply(one));
+    const verdicts = gathered(messages("a", "b", "c", "d"));
+    await hold.held();
+    let acquired = 0;
+    pool.on("acquire", () => {
+      acquired += 1;
+    });
+    hold.drop();
+    expect(await verdicts).toEqual(Array(4).fill("executed"));
+    expect(acquired).toBe(1);
+    await expectNoLeak(pool);
+  });
+
   test("before COMMIT's answer: the records say that it happened, and nothing runs again", async () => {
     const { gathered, ran, of } = setUp(insertOrder, { proxied: true });
     const hold = proxy.holdReplyWhen((one) => of("executed").length === 1 && isCommitReply(one));
@@ -623,6 +650,142 @@ describe("a connection that is lost", () => {
     expect(await committed()).toEqual([["a", "b"]]);
     const resolved = { resolved: "committed" };
     expect(of("commit_in_doubt")).toMatchObject([resolved, resolved]);
+  });
+});
+
+describe("a message that cannot be looked up", () => {
+  const longTenant = systemPorts.random.token().repeat(64);
+  const tenant = ({ id }: Message) => (id === "b" ? longTenant : "shop");
+
+  test("because its tenant is too long, fails alone; the others run", async () => {
+    const { pool, gathered, ran, of } = setUp(insertOrder, { options: { tenant } });
+    expect(await gathered(messages("a", "b", "c"))).toEqual(["executed", "handler-failed", "executed"]);
+    expect(ran.toSorted()).toEqual(["a", "c", "gate"]);
+    expect(of("message_failed")).toHaveLength(1);
+    expect(of("transaction_rerun")).toEqual([]);
+    await expectNoLeak(pool);
+  });
+
+  test("is the only dead letter", async () => {
+    const { gathered, of } = setUp(insertOrder, { options: { tenant, failuresMax: 1 } });
+    expect(await gathered(messages("a", "b", "c"))).toEqual(["executed", "failed", "executed"]);
+    expect(of("message_dead")).toHaveLength(1);
+    const { rows } = await direct.query("select tenant = $1 as long from latchkey.messages", [longTenant]);
+    expect(rows).toEqual([{ long: true }]);
+  });
+
+  test("in a batch that is closed before: nothing counts as failed", async () => {
+    const { gathered, inbox, of } = setUp(
+      async (context) => {
+        if (context.input.order === "gate") inbox.close();
+        await insertOrder(context);
+      },
+      { options: { tenant } },
+    );
+    expect(await gathered(messages("a", "b"))).toEqual(["stopping", "stopping"]);
+    expect(of("message_failed")).toEqual([]);
+  });
+
+  test("because a later version has written its record, fails alone; the others run", async () => {
+    const { inbox, gathered, of } = setUp();
+    await inbox.consume(message("b"));
+    await direct.query(
+      "alter table latchkey.records drop constraint records_state, drop constraint records_whole_shape",
+    );
+    await direct.query("update latchkey.records set state = 'of a later version'");
+    try {
+      expect(await gathered(messages("a", "b", "c"))).toEqual(["executed", "handler-failed", "executed"]);
+      expect(of("message_failed")).toHaveLength(1);
+    } finally {
+      await direct.query("truncate latchkey.records cascade");
+      await direct.query(wholeShapes());
+    }
+  });
+});
+
+describe.each([
+  ["in a batch", 20],
+  ["in transactions of their own", false],
+] as const)("what stays silent, for messages %s", (_, batchSize) => {
+  /** Makes waiting for a codec short. */
+  const ports = {
+    ...systemPorts,
+    clock: {
+      ...systemPorts.clock,
+      startTimer: ((delayMs, ...rest) =>
+        systemPorts.clock.startTimer(
+          delayMs === codecLimitMs ? 200 : delayMs,
+          ...rest,
+        )) as Clock["startTimer"],
+    },
+  };
+  const silence = <T>() => new Promise<T>(() => {});
+  const silentFor = (is: (context: CodecContext) => boolean): Codec => ({
+    encode: (plain, context) => (is(context) ? silence() : plain),
+    decode: (stored) => stored,
+  });
+
+  test("a limiter: the messages run, and the consumer can stop", async () => {
+    let asked = 0;
+    const consume = () => {
+      asked += 1;
+      return silence();
+    };
+    const service = { limits: { newKeys: { consume } } };
+    const { pool, inbox, of } = setUp(insertOrder, { options: { batchSize }, service });
+    const verdicts = messages("a", "b", "c").map((one) => inbox.consume(one));
+    expect((await Promise.all(verdicts)).map(({ because }) => because)).toEqual(Array(3).fill("executed"));
+    expect(of("limiter_error")).toMatchObject(Array(3).fill({ limit: "newKeys" }));
+    if (batchSize !== false) expect(asked).toBeLessThan(3);
+    inbox.close();
+    await expectNoLeak(pool);
+  });
+
+  test("a codec for one of them: only that one fails", async () => {
+    const codec = silentFor(({ key, part }) => key === "b" && part === "answer");
+    const { pool, gathered, of } = setUp(insertOrder, { options: { batchSize }, service: { codec, ports } });
+    expect(await gathered(messages("a", "b", "c"))).toEqual(["executed", "handler-failed", "executed"]);
+    expect(of("message_failed")).toMatchObject([{ errorCode: "codec-timeout" }]);
+    expect((await committed()).flat().toSorted()).toEqual(["a", "c"]);
+    await expectNoLeak(pool);
+  });
+
+  test("a codec for all: each fails, and the consumer can stop", async () => {
+    const codec = silentFor(({ key, part }) => key !== "gate" && part === "answer");
+    const { pool, inbox, gathered } = setUp(insertOrder, {
+      options: { batchSize },
+      service: { codec, ports },
+    });
+    expect(await gathered(messages("a", "b", "c"))).toEqual(Array(3).fill("handler-failed"));
+    inbox.close();
+    expect(await committed()).toEqual([]);
+    await expectNoLeak(pool);
+  });
+
+  test("a codec for an effect's input", async () => {
+    const codec = silentFor(({ key, part }) => key === "b" && part.startsWith("effect-input"));
+    const { latchkey, pool, gathered } = setUp(
+      async ({ tx, input, attempt }) => {
+        await tx.query(insert, [input.order]);
+        attempt.enqueue(mail, input.order);
+      },
+      { options: { batchSize }, service: { codec, ports } },
+    );
+    const mail = latchkey.effect<string, null>("mail", { deduplication: "none", execute: async () => null });
+    expect(await gathered(messages("a", "b", "c"))).toEqual(["executed", "handler-failed", "executed"]);
+    await expectNoLeak(pool);
+  });
+
+  test("a codec for summaries: they are missing, and the messages run", async () => {
+    const codec = silentFor(({ part }) => part === "summary");
+    const { pool, gathered, of } = setUp(insertOrder, {
+      options: { batchSize },
+      operation: { summary: { fields: ["order"] } },
+      service: { codec, ports },
+    });
+    expect(await gathered(messages("a", "b"))).toEqual(["executed", "executed"]);
+    expect(of("summary_failed")).toHaveLength(3);
+    await expectNoLeak(pool);
   });
 });
 

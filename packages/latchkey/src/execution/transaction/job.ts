@@ -72,4 +72,9 @@ export interface RoundState {
   admitted: AdmittedLife | null;
   /** On the process's monotonic clock. */
   readonly startedAtMs: number;
+  /** The outcome of a COMMIT in doubt that the round shares; absent: the round finds it out. */
+  resolved?: Promise<ResolvedCommit>;
 }
+
+/** What is known about a COMMIT whose answer was lost. */
+export type ResolvedCommit = "committed" | "rolled_back" | "in_doubt";

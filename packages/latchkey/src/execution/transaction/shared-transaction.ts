@@ -1,7 +1,7 @@
 /** One transaction of several submissions, and the outcome of each. */
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { AdmissionRequest } from "../../engine/decide.ts";
-import { isLatchkeyError } from "../../errors.ts";
+import { isLatchkeyError, StoreError } from "../../errors.ts";
 import type { Operation } from "../../operations/operation.ts";
 import { isSerializationFailure } from "../../sql/sql-state.ts";
 import type {
@@ -14,10 +14,13 @@ import type {
   TransactionPart,
   TransactionWork,
 } from "../../stores/transactions.ts";
+import { isCodecTimeout } from "../bounded-codec.ts";
+import { isStoreFailure } from "../guards/store-failure.ts";
 import type { Runtime } from "../runtime.ts";
 import { admit, newLife } from "./admit.ts";
-import type { Job, Ran, RoundState } from "./job.ts";
+import type { Job, Ran, ResolvedCommit, RoundState } from "./job.ts";
 import { runHandler } from "./run-handler.ts";
+import { resolveCommit } from "./transaction-ends.ts";
 
 type Outcome = TransactionOutcome<Ran>;
 
@@ -50,6 +53,7 @@ type MemberState =
   | { readonly kind: "decided"; readonly ran: Ran }
   /** Its handler is running, or its writes could not be undone. */
   | { readonly kind: "running" }
+  /** Its handler has not ended in time, or the codec has not. */
   | { readonly kind: "timed_out"; readonly ran: Ran }
   /** It has written its part, and its record will be committed. */
   | { readonly kind: "kept"; readonly ran: Ran; readonly id: string }
@@ -119,7 +123,11 @@ export class SharedTransaction<Tx> {
       const work = await begun(part);
       return await this.#after(place, part, work);
     } catch (error) {
-      return this.#undo(place, part, threw(error));
+      if (!isCodecTimeout(error)) return this.#undo(place, part, threw(error));
+      // The codec may be as slow for the others, which would wait one after the other here.
+      part.revoke();
+      this.#states[place] = { kind: "timed_out", ran: { kind: "threw", error } };
+      return "rollback";
     }
   }
 
@@ -187,17 +195,34 @@ export class SharedTransaction<Tx> {
       return this.#decide({ kind: "changed" });
     const isOpened = this.#states.some(({ kind }) => kind !== "waiting");
     if (isOpened) return this.#decide({ kind: "lost" });
-    for (const { fail } of this.#members) fail(error);
+    // One member may be at fault, with a record that cannot be read, for example: in separate transactions only that one fails.
+    const separately = this.#members.length > 1 && !isOfStore(error);
+    for (const { decide, fail } of this.#members) {
+      if (separately) decide(null);
+      else fail(error);
+    }
     return [];
   }
 
   #decide(end: End): readonly BatchMember<Tx>[] {
+    if (end.kind === "in_doubt") this.#resolveOnce();
     return this.#members.filter((member, place) => {
       const state = this.#states[place] ?? { kind: "alone" };
       if (state.kind === "refused") member.fail(state.error);
       else if (state.kind !== "waiting") member.decide(outcomeOf(state, end));
       return state.kind === "waiting";
     });
+  }
+
+  /** The COMMIT is the same for all: 64 look-ups at once could wait for the pool until their time is over. */
+  #resolveOnce(): void {
+    let resolved: Promise<ResolvedCommit> | null = null;
+    for (const [place, { job, roundState }] of this.#members.entries()) {
+      const state = this.#states[place];
+      if (state?.kind !== "kept" || state.ran.kind !== "answered") continue;
+      resolved ??= resolveCommit(job, state.ran, roundState.startedAtMs);
+      roundState.resolved = resolved;
+    }
   }
 }
 
@@ -235,6 +260,11 @@ function outcomeOf(
 /** If a handler ended the transaction, its parts may have been committed, so they do not run again. */
 function changedOr({ kind }: End, value: Ran): Outcome | null {
   return kind === "changed" ? { kind, value } : null;
+}
+
+/** Then separate transactions would fail, too, and add to the load of the store or of its pool. */
+function isOfStore(error: unknown): boolean {
+  return isStoreFailure(error) || (error instanceof StoreError && error.overload);
 }
 
 function threw(error: unknown): Outcome {

@@ -6,7 +6,7 @@ import type { TransactionOutcome } from "../../stores/transactions.ts";
 import type { LatchkeyEvent } from "../../telemetry/events.ts";
 import { giveUp, resultFromRecord, resultOf } from "../admission.ts";
 import { noteEnd } from "../attempt-span.ts";
-import type { AdmittedLife, AnsweredRan, Job, Ran, Round, RoundState } from "./job.ts";
+import type { AdmittedLife, AnsweredRan, Job, Ran, ResolvedCommit, Round, RoundState } from "./job.ts";
 import { type Lost, recordLostTransaction } from "./record-lost-transaction.ts";
 
 /** How long to wait for a COMMIT in doubt to be decided before the caller is answered that it is in doubt. */
@@ -37,9 +37,10 @@ export async function resultAfter<Tx>(
 function roundAfter<Tx>(
   job: Job<Tx>,
   outcome: TransactionOutcome<Ran>,
-  { admitted, startedAtMs }: RoundState,
+  roundState: RoundState,
 ): Round | Promise<Round> {
   const { value } = outcome;
+  const { admitted } = roundState;
   switch (outcome.kind) {
     case "committed":
       return committed(job, expectAnswered(value), outcome.expiresAt);
@@ -50,7 +51,7 @@ function roundAfter<Tx>(
     case "refused":
       return afterRefusal(job, outcome, admitted);
     case "in_doubt":
-      return afterCommitInDoubt(job, expectAnswered(value), startedAtMs);
+      return afterCommitInDoubt(job, expectAnswered(value), roundState);
     case "changed":
       return afterChange(job, admitted ?? expectAnswered(value));
     default:
@@ -109,8 +110,11 @@ async function released<Tx>(job: Job<Tx>, ran: AnsweredRan): Promise<Result> {
 }
 
 /** @param startedAtMs when its transaction began, on the process's monotonic clock */
-async function afterCommitInDoubt<Tx>(job: Job<Tx>, ran: AnsweredRan, startedAtMs: number): Promise<Round> {
-  const { runtime, submission, support, operation } = job;
+export async function resolveCommit<Tx>(
+  { runtime, submission, support, operation }: Job<Tx>,
+  ran: AnsweredRan,
+  startedAtMs: number,
+): Promise<ResolvedCommit> {
   const read = await support
     .resolve(submission.key, ran.life.id, ran.life.fence, resolveLimitMs)
     // An error would mean that nothing was executed.
@@ -119,7 +123,16 @@ async function afterCommitInDoubt<Tx>(job: Job<Tx>, ran: AnsweredRan, startedAtM
   const { retentionMs, forgetAfterMs } = ran.retention;
   const thereForMs = operation.settings.reuse === "execute" ? retentionMs : forgetAfterMs;
   const mayBeGone = runtime.ports.clock.monotonicMs() - startedAtMs >= thereForMs;
-  const resolved = read === "rolled_back" && mayBeGone ? "in_doubt" : read;
+  return read === "rolled_back" && mayBeGone ? "in_doubt" : read;
+}
+
+async function afterCommitInDoubt<Tx>(
+  job: Job<Tx>,
+  ran: AnsweredRan,
+  roundState: RoundState,
+): Promise<Round> {
+  const { runtime, submission, operation } = job;
+  const resolved = await (roundState.resolved ?? resolveCommit(job, ran, roundState.startedAtMs));
   runtime.emit({
     type: "commit_in_doubt",
     resolved,
