@@ -2,12 +2,12 @@ import { copyFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { describe, expect, test } from "vitest";
+import { manualPorts } from "../../../test/support/manual-ports.ts";
 import { scratchDirectory } from "../../../test/support/scratch.ts";
 import { type Codec, type CodecContext, identityCodec, isIdentityCodec } from "./codec.ts";
 import { codecLimitMs } from "./execution/bounded-codec.ts";
 import { createLatchkey } from "./latchkey.ts";
 import { memoryStore } from "./stores/memory.ts";
-import { manualPorts } from "./testing/manual-ports.ts";
 
 /** Ciphers nothing, but keeps what an encrypting codec would authenticate in front of the bytes. */
 function sealing(): Codec & { readonly contexts: CodecContext[] } {

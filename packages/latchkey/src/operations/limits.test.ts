@@ -1,10 +1,10 @@
 import { RateLimiterMemory } from "rate-limiter-flexible";
 import { describe, expect, test } from "vitest";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { createLatchkey } from "../latchkey.ts";
 import { type Ports, systemPorts } from "../ports.ts";
 import { memoryStore } from "../stores/memory.ts";
 import type { LatchkeyEvent } from "../telemetry/events.ts";
-import { manualPorts } from "../testing/manual-ports.ts";
 import type { Limits } from "./limits.ts";
 
 const limiter = (points: number) => new RateLimiterMemory({ points, duration: 60 });
