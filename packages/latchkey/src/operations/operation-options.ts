@@ -65,6 +65,11 @@ function idle(execution: Execution, ownsWork: boolean): readonly Name[] {
 export function checkApplies(operation: Operation, given: OperationOptions): void {
   const { name, execution } = operation;
   const ownsWork = "work" in operation;
+  if (ownsWork && execution !== "transaction" && given.isNotExecuted !== undefined) {
+    throw new TypeError(
+      `Operation ${name}: isNotExecuted has no meaning for an operation that owns its work: give isNotExecuted to the effects that it calls.`,
+    );
+  }
   // A setting that holds anyway is accepted, so that definitions can share it: under a lease nothing writes through a `tx`.
   const isTrue = (option: Name) => option === "writes" && given.writes === "none";
   const useless = idle(execution, ownsWork).find((option) => given[option] !== undefined && !isTrue(option));
