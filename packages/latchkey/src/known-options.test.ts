@@ -68,7 +68,10 @@ describe("options without a meaning under the operation's execution", () => {
     [{ lookup: run }, "lookup has no meaning"],
     [{ ...owned, execution: "deferred", writes: "required" }, "writes has no meaning"],
     [{ ...owned, isNotExecuted: run }, "give isNotExecuted to the effects that it calls"],
-    [{ ...owned, execution: "deferred", isNotExecuted: run }, "give isNotExecuted to the effects that it calls"],
+    [
+      { ...owned, execution: "deferred", isNotExecuted: run },
+      "give isNotExecuted to the effects that it calls",
+    ],
   ])("%j is refused", (options, message) => {
     expect(() => operation(options)).toThrow(TypeError);
     expect(() => operation(options)).toThrow(message);
