@@ -91,7 +91,7 @@ export function createClient(options: ClientOptions = {}): Client {
       const method = (init.method ?? (input instanceof Request ? input.method : "GET")).toUpperCase();
       const isSafe = ["GET", "HEAD", "OPTIONS"].includes(method);
       if (intent === "" || (isSafe && intent !== undefined)) {
-        throw new TypeError("An intent needs a name, and a method other than GET, HEAD and the like");
+        throw new TypeError("An intent needs a name, and a method such as POST");
       }
       if (isSafe) return settings.fetch(input, init);
       const request = await prepareRequest(input, init);

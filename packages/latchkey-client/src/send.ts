@@ -39,6 +39,8 @@ export async function sendUntilFinal(
   let failures = 0;
 
   const emit = (event: Unaddressed<ClientEvent>) => settings.onEvent({ ...event, intent, key });
+  /** Half of it is random. */
+  const jittered = (ms: number) => Math.round(ms * (0.5 + 0.5 * ports.random.fraction()));
   const wait = async (reason: "retry" | "accepted", delayMs: number) => {
     emit({ type: "waiting", reason, delayMs });
     await pause(clock, delayMs, signal);
@@ -46,7 +48,9 @@ export async function sendUntilFinal(
   /** False if a limit is reached: another attempt would be too late or one too many. */
   const pauseAfterFailure = async (retryAfterMs: number | null) => {
     failures += 1;
-    const delayMs = pauseAfter(settings, failures, retryAfterMs);
+    const own = jittered(Math.min(settings.longestPauseMs, pauseMs * 2 ** (failures - 1)));
+    // The jitter is added to the server's pause, so that its clients do not all return at once.
+    const delayMs = retryAfterMs === null ? own : Math.max(own, retryAfterMs + jittered(pauseMs) / 4);
     if (failures >= settings.attempts || clock.monotonicMs() + delayMs > deadline) return false;
     await wait("retry", delayMs);
     return true;
@@ -61,8 +65,10 @@ export async function sendUntilFinal(
     } catch (error) {
       signal.throwIfAborted();
       if (!network.isOnline()) {
+        const before = clock.monotonicMs();
         emit({ type: "waiting", reason: "offline", delayMs: null });
-        deadline += await offlineMs(settings, signal);
+        await waitFor((done) => network.onceOnline(done), signal);
+        deadline += clock.monotonicMs() - before;
       } else if (!(await pauseAfterFailure(null))) {
         throw new LatchkeyClientError("no-answer", { intent, key, cause: error });
       }
@@ -76,7 +82,7 @@ export async function sendUntilFinal(
       if (target === null) return { response, outcome: "done" };
       const now = clock.monotonicMs();
       acceptedDeadline ??= now + settings.acceptedLimitMs;
-      const delayMs = retryAfterMs ?? jittered(settings, 2 * pauseMs);
+      const delayMs = retryAfterMs ?? jittered(2 * pauseMs);
       if (now + delayMs > acceptedDeadline) return { response, outcome: "open" };
       statusUrl = target;
       failures = 0;
@@ -94,26 +100,6 @@ export async function sendUntilFinal(
 }
 
 type Unaddressed<E> = E extends { readonly type: "sent" | "waiting" } ? Omit<E, "intent" | "key"> : never;
-
-/** @param failures how many there were in a row, at least 1 */
-function pauseAfter(settings: Settings, failures: number, retryAfterMs: number | null): number {
-  const { pauseMs, longestPauseMs } = settings;
-  const own = jittered(settings, Math.min(longestPauseMs, pauseMs * 2 ** (failures - 1)));
-  // The jitter is added to the server's pause, so that its clients do not all return at once.
-  return retryAfterMs === null ? own : Math.max(own, retryAfterMs + jittered(settings, pauseMs) / 4);
-}
-
-/** Half of it is random. */
-function jittered({ ports }: Settings, ms: number): number {
-  return Math.round(ms * (0.5 + 0.5 * ports.random.fraction()));
-}
-
-/** Waits until the network is back, and returns how long that took. */
-async function offlineMs({ ports: { clock, network } }: Settings, signal: AbortSignal): Promise<number> {
-  const before = clock.monotonicMs();
-  await waitFor((done) => network.onceOnline(done), signal);
-  return clock.monotonicMs() - before;
-}
 
 /** Null if it is on another origin, which must not get the request's credentials. */
 function statusUrlOf(response: Response, url: string, last: string | null): string | null {
