@@ -1,7 +1,8 @@
 /** Reservations, ends and renewals of many attempts at once: each caller gets the outcome of its own, as if it had come alone. */
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type pg from "pg";
 import { beforeAll, expect, test } from "vitest";
-import type { LatchkeyRecord } from "../../packages/latchkey/src/engine/record.ts";
+import type { LatchkeyRecord, RecordKey } from "../../packages/latchkey/src/engine/record.ts";
 import { createLatchkey } from "../../packages/latchkey/src/latchkey.ts";
 import type { NewLife } from "../../packages/latchkey/src/stores/life.ts";
 import { type PostgresStore, postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
@@ -9,9 +10,10 @@ import type { AttemptEnd } from "../../packages/latchkey/src/stores/store.ts";
 import { patient } from "../support/patience.ts";
 import { forEachPostgres } from "../support/shared-postgres.ts";
 import { type ProxyMessage, startProxy } from "../support/tcp-proxy.ts";
-import { backendPid, until } from "../support/until.ts";
+import { backendPid, until, within } from "../support/until.ts";
 import { newKey, newLife, retention, terms } from "./arrange.ts";
 import { expectNoLeak, migratedDatabase, openPool, type TestTx } from "./harness.ts";
+import { begin, completing, ownerOf, writingPhase } from "./owned.ts";
 
 type Result<T> = PromiseSettledResult<T>;
 
@@ -48,8 +50,11 @@ forEachPostgres((version) => {
   ) {
     const pool = openPool(at, { max });
     const store = postgresStore({ pool, connectTimeoutMs: patient(10_000), ...options });
-    await work(store, pool);
-    await store.close();
+    try {
+      await work(store, pool);
+    } finally {
+      await store.close();
+    }
     await expectNoLeak(pool);
     await pool.end();
   }
@@ -263,16 +268,88 @@ forEachPostgres((version) => {
       expect(await created[0]).not.toBe(null);
       await other.query("begin");
       await other.query("select from latchkey.leases where record_id = $1 for update", [locked.id]);
-      const renewed = some.map((life) => store.renew(life, life.id, life.fence, 90_000));
-      await until(waits, { what: "renewals wait for the lock" });
       const ended = some.slice(1).map((life) => store.end(life, life.id, life.fence, completed("x")));
       expect(begun(await Promise.allSettled(ended))).toEqual(all(11));
       const last = store.end(locked, locked.id, locked.fence, completed("x"));
+      await until(waits, { what: "its end waits for the lock" });
       await other.query("rollback");
       other.release();
       expect(await last).not.toBe(null);
-      await Promise.allSettled(renewed);
     });
+  });
+
+  const renew = (
+    store: PostgresStore<TestTx>,
+    { id, fence, ...life }: Pick<NewLife, keyof RecordKey | "id" | "fence">,
+  ) => store.renew(life, id, fence, 90_000);
+  /** The first of these lives has its lease locked: the others are renewed although that stays so. */
+  async function expectOthersRenewed(store: PostgresStore<TestTx>, some: Parameters<typeof renew>[1][]) {
+    const [locked, ...others] = some as [NewLife, ...NewLife[]];
+    const renewed = async (what: string) => {
+      const results = await within(Promise.all(others.map((life) => renew(store, life))), what, 5_000);
+      expect(results, what).toEqual(all(others.length));
+    };
+    const inBatch = Promise.allSettled([renew(store, locked)]);
+    await renewed("renewals in the same statement");
+    expect(begun(await inBatch)).toEqual([unavailable("rolled_back")]);
+    const alone = Promise.allSettled([renew(store, locked)]);
+    await nextTurn();
+    await renewed("renewals behind a single statement");
+    expect(begun(await alone)).toEqual([unavailable("rolled_back")]);
+  }
+  /** In a transaction beside the store, which is rolled back. */
+  async function inTransactionOf<T>(pool: pg.Pool, work: (other: pg.PoolClient) => Promise<T>): Promise<T> {
+    const other = await pool.connect();
+    await other.query("begin");
+    try {
+      return await work(other);
+    } finally {
+      await other.query("rollback");
+      other.release();
+    }
+  }
+  // Longer than the test waits: the client's time limit must not be what ends a renewal.
+  const endless = { statementTimeoutMs: patient(120_000) };
+
+  test("renew all leases but one that another transaction has locked", async () => {
+    await withStore(async (store, pool) => {
+      const some = lives(12);
+      await create(store, some);
+      await inTransactionOf(pool, async (other) => {
+        await other.query("select from latchkey.leases where record_id = $1 for update", [some[0]?.id]);
+        await expectOthersRenewed(store, some);
+      });
+      for (const life of some) expect(await renew(store, life)).toBe(true);
+      await end(store, some);
+    }, endless);
+  });
+
+  test("renew all leases but that of a last phase whose COMMIT waits for another transaction", async () => {
+    await withStore(async (store, pool) => {
+      await pool.query("create table seats (seat text unique deferrable initially deferred)");
+      const [phased, ...others] = [await begin(store), await begin(store), await begin(store)];
+      const takeSeat = "insert into seats values ('1a')";
+      const outcome = await inTransactionOf(pool, async (other) => {
+        const pid = await backendPid(other);
+        await other.query(takeSeat);
+        const phase = writingPhase(store, ownerOf(phased), { end: completing }, ({ tx }) =>
+          tx.query(takeSeat),
+        );
+        const waits = async () => {
+          const { rows } = await pool.query(
+            "select from pg_stat_activity where $1 = any (pg_blocking_pids(pid)) and query ilike 'commit%'",
+            [pid],
+          );
+          return rows.length > 0;
+        };
+        await until(waits, { what: "the COMMIT waits" });
+        await expectOthersRenewed(store, [phased, ...others]);
+        expect(await waits(), "it still waits").toBe(true);
+        return { phase };
+      });
+      expect((await outcome.phase).kind).toBe("committed");
+      for (const { fence, id, ...key } of others) await store.end(key, id, fence, { event: "release" });
+    }, endless);
   });
 
   test("of the same keys from two processes, in opposite orders, meet no deadlock", async () => {

@@ -2,11 +2,13 @@ import type pg from "pg";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { Clock } from "../../packages/latchkey/src/ports.ts";
 import { systemPorts } from "../../packages/latchkey/src/ports.ts";
-import { postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
+import type { NewLife } from "../../packages/latchkey/src/stores/life.ts";
+import { type PostgresStore, postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
 import { startProxy } from "../support/tcp-proxy.ts";
 import { deferred, until, within } from "../support/until.ts";
 import { answer, newKey, newLife, request, retention, supportOf, terms, writing } from "./arrange.ts";
-import { expectNoLeak, migratedDatabase, openPool } from "./harness.ts";
+import { expectNoLeak, migratedDatabase, openPool, type TestTx } from "./harness.ts";
+import { begin, completing, ownerOf, writingPhase } from "./owned.ts";
 
 const leaseMs = 60_000;
 const complete = { event: "complete", answer, retention, errorCode: null } as const;
@@ -115,6 +117,79 @@ describe("the connection that heartbeats have for themselves", () => {
     await store.end(life, life.id, life.fence, complete);
     await expectNoLeak(behind);
     await behind.end();
+  });
+
+  describe("stays given back", () => {
+    /** What is done while the reply to a renewal is kept back. */
+    async function lateReply(
+      work: (store: PostgresStore<TestTx>, life: NewLife, release: () => void) => Promise<unknown>,
+    ) {
+      const proxy = await startProxy({ to: { port: Number(new URL(url).port) } });
+      const behind = openPool(proxy.url(url), { max: 3 });
+      const store = postgresStore({ pool: behind });
+      const life = newLife(newKey());
+      await store.create(life, null, terms);
+      const hold = proxy.holdReplyWhen(() => true);
+      const renewed = store.renew(life, life.id, life.fence, leaseMs);
+      await hold.held();
+      await work(store, life, () => hold.release());
+      hold.release();
+      expect(await renewed).toBe(true);
+      expect(behind.totalCount - behind.idleCount).toBe(0);
+      await behind.end();
+      await proxy.close();
+    }
+
+    test("when a renewal is answered after the attempt has ended", () =>
+      lateReply((store, life) => store.end(life, life.id, life.fence, complete)));
+
+    test("when a renewal is answered after the store was closed", () =>
+      lateReply(async (store, _life, release) => {
+        const closed = store.close();
+        release();
+        await closed;
+      }));
+
+    test("when a renewal comes between the COMMIT of a last phase and the end of its lease", async () => {
+      const proxy = await startProxy({ to: { port: Number(new URL(url).port) } });
+      const behind = openPool(proxy.url(url), { max: 3 });
+      const store = postgresStore({ pool: behind });
+      const owner = ownerOf(await begin(store));
+      const hold = proxy.holdWhen(({ sql }) => /^delete from \S+leases/u.test(sql ?? ""));
+      const phase = writingPhase(store, owner, { isolation: "repeatable read", end: completing });
+      await hold.held();
+      expect(await store.renew(owner.key, owner.id, owner.fence, leaseMs)).toBe(true);
+      hold.release();
+      expect((await phase).kind).toBe("committed");
+      expect(behind.totalCount - behind.idleCount).toBe(0);
+      await behind.end();
+      await proxy.close();
+    });
+  });
+
+  test("is kept again for an attempt whose beginning was in doubt, once a renewal has confirmed it", async () => {
+    const proxy = await startProxy({ to: { port: Number(new URL(url).port) } });
+    const behind = openPool(proxy.url(url), { max: 3 });
+    const store = postgresStore({ pool: behind });
+    const life = newLife(newKey());
+    await store.verify();
+    const hold = proxy.holdWhen(({ sql }) => /insert into \S+leases/u.test(sql ?? ""));
+    const created = store.create(life, null, terms);
+    const refused = expect(created).rejects.toMatchObject({ certainty: "in_doubt" });
+    await hold.held();
+    // What the lost request would have written.
+    const other = postgresStore({ pool });
+    await other.create(life, null, terms);
+    await other.close();
+    hold.drop();
+    await refused;
+    expect(behind.totalCount - behind.idleCount).toBe(0);
+    expect(await store.renew(life, life.id, life.fence, leaseMs)).toBe(true);
+    expect(behind.totalCount - behind.idleCount).toBe(1);
+    await store.end(life, life.id, life.fence, complete);
+    expect(behind.totalCount - behind.idleCount).toBe(0);
+    await behind.end();
+    await proxy.close();
   });
 
   test("cannot be had: the attempt does not begin", async () => {

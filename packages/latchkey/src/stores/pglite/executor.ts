@@ -13,7 +13,7 @@ export function pgliteExecutor(session: PgliteSession, clock: Clock): PostgresEx
     read: (statement) => run(session, statement, "statement"),
     write,
     hasSpare: false,
-    heartbeats: { hold: async () => {}, drop: () => {}, beat: write },
+    heartbeats: { hold: async () => {}, holds: () => false, drop: () => {}, beat: write },
     runUntilConfirmed: (statements, timeoutMs) => runWithin(session, clock, statements(timeoutMs), timeoutMs),
   };
 }

@@ -36,6 +36,7 @@ export interface Heartbeats {
    * @throws {StoreError} `not_sent`
    */
   hold(token: string, leaseMs: number): Promise<void>;
+  holds(token: string): boolean;
   drop(token: string): void;
   /** Runs one statement on that connection. Throws as `write` does. */
   beat(statement: SqlStatement): Promise<readonly SqlRow[]>;

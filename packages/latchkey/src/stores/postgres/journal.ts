@@ -16,8 +16,8 @@ export interface JournalParts {
 }
 
 /**
- * How long one try of a refence, which has locked the lease, waits for the lock on the record. The heartbeats of the process
- * share one connection, so all of them may have to wait as long.
+ * How long one try of a refence, which has locked the lease, waits for the lock on the record. The lease cannot be renewed
+ * meanwhile.
  */
 const waitMaxMs = 200;
 

@@ -91,9 +91,12 @@ export function postgresLeases(parts: LeaseParts): LeaseMethods {
 
     async renew(key, id, fence, leaseMs) {
       const values = { ...keyValues(key), ...ownerValues(id, fence), lease_ms: leaseMs };
+      const held = heartbeats.holds(fence.token);
       const row = await renewals.write(values);
       if (row === null) heartbeats.drop(fence.token);
-      else await heartbeats.hold(fence.token, leaseMs);
+      // If it was dropped meanwhile, the attempt has ended or the store was closed. It was not held before if the attempt's
+      // beginning was in doubt.
+      else if (!held || heartbeats.holds(fence.token)) await heartbeats.hold(fence.token, leaseMs);
       return row !== null;
     },
 

@@ -114,6 +114,7 @@ function closing<T>(
 
 /** Nothing depends on the lease any more, because the record is finished; if the row stays, the record-cleaner removes it. */
 async function dropLease<Tx>({ executor, statements }: PhaseParts<Tx>, owner: Owner, isGone: boolean) {
-  executor.heartbeats.drop(owner.fence.token);
   if (!isGone) await executor.write(statements.dropLease.bind(ownerOfValues(owner))).catch(() => {});
+  // Not before the lease is gone: a renewal would hold the connection again.
+  executor.heartbeats.drop(owner.fence.token);
 }

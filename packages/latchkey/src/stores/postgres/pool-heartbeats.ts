@@ -45,6 +45,10 @@ export class PoolHeartbeats implements Heartbeats {
     }
   }
 
+  holds(token: string): boolean {
+    return this.#live.has(token);
+  }
+
   drop(token: string): void {
     this.#live.get(token)?.();
     this.#live.delete(token);

@@ -1,4 +1,7 @@
-with t as materialized (select pg_catalog.clock_timestamp() as at)
+-- Waits only briefly for a lock, because all renewals of a process share one connection. Who holds the lock may be the last phase
+-- of the same attempt, whose COMMIT may wait for other transactions.
+with t as materialized (select pg_catalog.clock_timestamp() as at,
+  pg_catalog.set_config('lock_timeout', '100ms', true) as lock_timeout)
 update latchkey.leases l
 set locked_until = t.at + :'lease_ms'::float8 * interval '1 millisecond'
 from t
