@@ -16,10 +16,10 @@ export interface JournalParts {
 }
 
 /**
- * How long one try of a refence, which has locked the lease, waits for the lock on the record. The lease cannot be renewed
- * meanwhile.
+ * How long one try of a refence, which has locked the lease, waits for the lock on the record. Shorter than a renewal waits for
+ * the lease (100 ms), so that the lease can be renewed between two tries.
  */
-const waitMaxMs = 200;
+const waitMaxMs = 50;
 
 export function postgresJournal(parts: JournalParts): JournalSupport {
   const { executor, statements } = parts;
