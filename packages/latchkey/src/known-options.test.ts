@@ -65,6 +65,7 @@ describe("options without a meaning under the operation's execution", () => {
     [{ ...lease, pendingLimitMs: 5 }, 'choose execution "deferred"'],
     [{ leaseMs: 5_000 }, 'leaseMs has no meaning under execution "transaction"'],
     [{ attemptLimitMs: 5_000 }, 'choose execution "lease" or "deferred"'],
+    [{ isNotExecuted: run }, 'choose execution "lease".'],
     [{ lookup: run }, "lookup has no meaning"],
     [{ ...owned, execution: "deferred", writes: "required" }, "writes has no meaning"],
     [{ ...owned, isNotExecuted: run }, "give isNotExecuted to the effects that it calls"],

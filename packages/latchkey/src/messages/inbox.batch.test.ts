@@ -709,17 +709,18 @@ describe.each([
   ["in transactions of their own", false],
 ] as const)("what stays silent, for messages %s", (_, batchSize) => {
   /** Makes waiting for a codec short. */
-  const ports = {
+  const portsWaiting = (limitMs: number) => ({
     ...systemPorts,
     clock: {
       ...systemPorts.clock,
       startTimer: ((delayMs, ...rest) =>
         systemPorts.clock.startTimer(
-          delayMs === codecLimitMs ? 200 : delayMs,
+          delayMs === codecLimitMs ? limitMs : delayMs,
           ...rest,
         )) as Clock["startTimer"],
     },
-  };
+  });
+  const ports = portsWaiting(200);
   const silence = <T>() => new Promise<T>(() => {});
   const silentFor = (is: (context: CodecContext) => boolean): Codec => ({
     encode: (plain, context) => (is(context) ? silence() : plain),
@@ -734,10 +735,10 @@ describe.each([
     };
     const service = { limits: { newKeys: { consume } } };
     const { pool, inbox, of } = setUp(insertOrder, { options: { batchSize }, service });
-    const verdicts = messages("a", "b", "c").map((one) => inbox.consume(one));
-    expect((await Promise.all(verdicts)).map(({ because }) => because)).toEqual(Array(3).fill("executed"));
-    expect(of("limiter_error")).toMatchObject(Array(3).fill({ limit: "newKeys" }));
-    if (batchSize !== false) expect(asked).toBeLessThan(3);
+    const verdicts = messages("a", "b", "c", "d", "e").map((one) => inbox.consume(one));
+    expect((await Promise.all(verdicts)).map(({ because }) => because)).toEqual(Array(5).fill("executed"));
+    expect(of("limiter_error")).toMatchObject(Array(5).fill({ limit: "newKeys" }));
+    if (batchSize !== false) expect(asked).toBeLessThan(5);
     inbox.close();
     await expectNoLeak(pool);
   });
@@ -760,6 +761,25 @@ describe.each([
     expect(await gathered(messages("a", "b", "c"))).toEqual(Array(3).fill("handler-failed"));
     inbox.close();
     expect(await committed()).toEqual([]);
+    await expectNoLeak(pool);
+  });
+
+  test("a codec for the first: the others wait for it side by side, not one after the other", async () => {
+    const begun = Promise.withResolvers<void>();
+    const codec: Codec = {
+      encode: async (plain, { key, part }) => {
+        if (part === "answer" && key === "a") await silence();
+        if (part === "answer" && key === "b") await begun.promise;
+        if (part === "answer" && key === "c") begun.resolve();
+        return plain;
+      },
+      decode: (stored) => stored,
+    };
+    const { pool, gathered } = setUp(insertOrder, {
+      options: { batchSize },
+      service: { codec, ports: portsWaiting(3_000) },
+    });
+    expect(await gathered(messages("a", "b", "c"))).toEqual(["handler-failed", "executed", "executed"]);
     await expectNoLeak(pool);
   });
 

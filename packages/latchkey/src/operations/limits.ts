@@ -14,7 +14,8 @@ import { withLimit } from "../time/time-limit.ts";
 export interface RateLimiter {
   /**
    * Rejects with `{ msBeforeNext }` when the limit is reached; with an `Error` when the limiter itself fails. Counts as failed
-   * if it has not settled after a second.
+   * if it has not settled after a second, so a limiter that delays what it admits (`execEvenly`) does not limit anything, and
+   * one that asks another when its server is away (`insuranceLimiter`) needs a client that rejects sooner.
    */
   consume(key: string, points: number): Promise<unknown>;
 }
@@ -40,10 +41,11 @@ const retryAfterDefaultMs = 1_000;
 const limiterLimitMs = 1_000;
 
 /**
- * A limiter that did not answer is not asked for a while, then by one request: without this each of the 64 messages that share
- * a transaction would wait for it inside that transaction, one after the other.
+ * A limiter that did not answer several times in a row is not asked for a while, then by one request: without this each of the
+ * 64 messages that share a transaction would wait for it inside that transaction, one after the other. Not after the first
+ * time: one late answer, or one pause of this process, would lift the limit for all tenants.
  */
-const circuit: CircuitSettings = { failureThreshold: 1, openMs: 1_000 };
+const circuit: CircuitSettings = { failureThreshold: 3, openMs: 1_000 };
 const circuits = new WeakMap<RateLimiter, CircuitState>();
 
 /**

@@ -52,10 +52,10 @@ function idle(execution: Execution, ownsWork: boolean): readonly Name[] {
       return [...ofLeases, "pendingLimitMs"];
     case "lease":
       return ownsWork
-        ? ["writes", "admission", "pendingLimitMs"]
+        ? ["writes", "admission", "pendingLimitMs", "isNotExecuted"]
         : ["writes", "admission", "pendingLimitMs", ...ofTransactions];
     case "deferred":
-      return ["writes", "admission"];
+      return ["writes", "admission", "isNotExecuted"];
     default:
       return execution satisfies never;
   }
@@ -65,7 +65,7 @@ function idle(execution: Execution, ownsWork: boolean): readonly Name[] {
 export function checkApplies(operation: Operation, given: OperationOptions): void {
   const { name, execution } = operation;
   const ownsWork = "work" in operation;
-  if (ownsWork && execution !== "transaction" && given.isNotExecuted !== undefined) {
+  if (ownsWork && given.isNotExecuted !== undefined) {
     throw new TypeError(
       `Operation ${name}: isNotExecuted has no meaning for an operation that owns its work: give isNotExecuted to the effects that it calls.`,
     );

@@ -164,8 +164,8 @@ function guardedTransactions<Tx>(
   watch: Breaker["watch"],
 ): TransactionSupport<Tx> {
   return wrapped<TransactionSupport<Tx>>({
-    runEarly: inner.runEarly && guardedOptimistic(inner.runEarly, watch),
-    runBatch: inner.runBatch && guardedBatches(inner.runBatch, watch),
+    runEarly: inner.runEarly && guardedOptimistic(inner.runEarly.bind(inner), watch),
+    runBatch: inner.runBatch && guardedBatches(inner.runBatch.bind(inner), watch),
     deliver: (request, work) =>
       watch((answered) =>
         inner.deliver(request, (open: OpenPhase<Tx>) => {

@@ -124,11 +124,16 @@ export class SharedTransaction<Tx> {
       return await this.#after(place, part, work);
     } catch (error) {
       if (!isCodecTimeout(error)) return this.#undo(place, part, threw(error));
-      // The codec may be as slow for the others, which would wait one after the other here.
       part.revoke();
       this.#states[place] = { kind: "timed_out", ran: { kind: "threw", error } };
+      this.#separateFrom(place + 1);
       return "rollback";
     }
+  }
+
+  /** The codec may be as slow for the others: they wait side by side instead of one after the other. */
+  #separateFrom(place: number): void {
+    this.#states.fill({ kind: "alone" }, place);
   }
 
   /** Null: its handler does not run in this transaction. */

@@ -94,8 +94,8 @@ export function postgresLeases(parts: LeaseParts): LeaseMethods {
       const held = heartbeats.holds(fence.token);
       const row = await renewals.write(values);
       if (row === null) heartbeats.drop(fence.token);
-      // If it was dropped meanwhile, the attempt has ended or the store was closed. It was not held before if the attempt's
-      // beginning was in doubt.
+      // If it was dropped meanwhile, the attempt has ended, its lease has by this process's clock, or the store was closed. It
+      // was not held before if the attempt's beginning was in doubt.
       else if (!held || heartbeats.holds(fence.token)) await heartbeats.hold(fence.token, leaseMs);
       return row !== null;
     },
