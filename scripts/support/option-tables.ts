@@ -145,7 +145,10 @@ export function renderConsumerOptions(): string {
     source: ["the message's subject", "the `source` of messages and dead letters"],
     concurrency: ["20, or twice `batchSize`", "how many messages run or are held at once"],
     terminate: ["`false`", "dead letters are terminated, for which the server publishes an advisory"],
-    workingMs: ["5 s", "how often the server is told that a message is still held; well below `ack_wait`"],
+    workingMs: [
+      "5 s",
+      "how often the consumer tells the server that it is still working on a message; keep it well below `ack_wait`",
+    ],
   };
   const kafka: Added<KafkaConsumerOptions<never>> = {
     consumer: [required, "a consumer that nothing else uses"],
