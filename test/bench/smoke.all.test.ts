@@ -1,6 +1,6 @@
 /** The bench runs from end to end in its shortest form, so that it cannot rot unseen. */
 import { execFile } from "node:child_process";
-import { cpSync, readFileSync } from "node:fs";
+import { cpSync, mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, it } from "vitest";
@@ -70,7 +70,9 @@ it("measures look-ups and leases, and writes them into the table of all aims", a
   const out = scratchDirectory(undefined);
   watchDirectory(out);
   const bench = join(import.meta.dirname, "../../bench");
-  cpSync(join(bench, "../docs/performance.json"), join(out, "performance.json"));
+  for (const name of ["performance.json", "performance.md"])
+    cpSync(join(bench, "../docs", name), join(out, name));
+  mkdirSync(join(out, "images"));
   await promisify(execFile)(process.execPath, [
     "--conditions=latchkey-source",
     join(bench, "store/main.ts"),
@@ -85,11 +87,16 @@ it("measures look-ups and leases, and writes them into the table of all aims", a
   ]);
   for (const result of results) expect(result.perSecond).toBeGreaterThan(0);
 
-  await promisify(execFile)(process.execPath, ["--conditions=latchkey-source", join(bench, "aims.ts"), out]);
+  await promisify(execFile)(process.execPath, [
+    "--conditions=latchkey-source",
+    join(bench, "page/main.ts"),
+    out,
+  ]);
   const page = readFileSync(join(out, "performance.md"), "utf8");
   for (const call of ["replay from Postgres", "lease, reservation and end"])
     expect(page).toMatch(new RegExp(String.raw`\| ${call} ÷ [^|]+ \| ≥ 3 \| \d+\.\d\d \| \d \|`));
   expect(page).toMatch(/\| replay from memory ÷ [^|]+ \| ≥ 0\.85 \| \d[^|]+ \| \d \|/);
+  expect(readFileSync(join(out, "images/performance-first-requests.svg"), "utf8")).toMatch(/^<svg /);
   // No run of this one is in the folder.
   expect(page).toMatch(/\| inbox ÷ bare insert \| ≥ 0\.65 \| not measured \| {2}\|/);
 });
