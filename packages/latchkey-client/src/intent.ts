@@ -1,5 +1,6 @@
 /** What is stored of an intent, and all decisions about it. Pure. */
 import type { ClientErrorCode } from "./errors.ts";
+import { hex } from "./hex.ts";
 
 /** One intent: one thing the user wants done. Can be stored by the structured clone of IndexedDB. */
 export interface IntentRecord {
@@ -70,5 +71,5 @@ export function digestOf(target: string, body: Uint8Array): string {
   };
   for (let at = 0; at < target.length; at++) add(target.charCodeAt(at));
   for (const byte of body) add(byte);
-  return [high, low].map((half) => (half >>> 0).toString(16).padStart(8, "0")).join("");
+  return hex(high >>> 0, 8) + hex(low >>> 0, 8);
 }

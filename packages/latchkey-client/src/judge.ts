@@ -40,7 +40,7 @@ export function judge(answer: Answer, now: number, isStatus = false): Judgement 
     const isPending = status === 202 && headers.get("location") !== null;
     return { outcome: isPending ? "pending" : "done", retryable: false, retryAfterMs };
   }
-  const { retryable: stated, safe_new_key: safe } = membersOf(answer.body);
+  const { retryable: stated, safe_new_key: safe } = Object(answer.body) as Readonly<Record<string, unknown>>;
   const text = JSON.stringify(answer.body);
   // Servers without Latchkey's members: the first request under the key may have taken effect.
   const isAboutKey = /idempoten/iu.test(text);
@@ -53,10 +53,6 @@ export function judge(answer: Answer, now: number, isStatus = false): Judgement 
     booleanOf(stated) ?? shouldRetry(headers) ?? (!isReplay && !isMisuse && transient.includes(status));
   const isRefused = booleanOf(safe) ?? isFinal;
   return { outcome: isRefused && !retryable ? "refused" : "open", retryable, retryAfterMs };
-}
-
-function membersOf(body: unknown): Readonly<Record<string, unknown>> {
-  return typeof body === "object" && body !== null ? { ...body } : {};
 }
 
 function shouldRetry(headers: Answer["headers"]): boolean | undefined {

@@ -1,13 +1,12 @@
+import { hex } from "./hex.ts";
 import { type Ports, systemPorts } from "./ports.ts";
 
 /** A UUID version 7 (RFC 9562): it starts with the time, so that the newest keys are adjacent in a server's index. */
 export function newKey({ clock, random }: Pick<Ports, "clock" | "random"> = systemPorts): string {
-  const time = Math.floor(clock.wallMs()).toString(16).padStart(12, "0");
+  const time = hex(Math.floor(clock.wallMs()), 12);
   const drawn = Array.from(random.bytes(10), (byte, index) =>
     // Version 7 in the upper half of the first, variant 10 in the upper bits of the third.
-    (index === 0 ? 0x70 | (byte & 15) : index === 2 ? 0x80 | (byte & 63) : byte)
-      .toString(16)
-      .padStart(2, "0"),
+    hex(index === 0 ? 0x70 | (byte & 15) : index === 2 ? 0x80 | (byte & 63) : byte, 2),
   );
   return (time + drawn.join("")).replace(/(.{8})(.{4})(.{4})(.{4})/u, "$1-$2-$3-$4-");
 }
