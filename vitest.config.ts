@@ -2,6 +2,7 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { defineConfig } from "vitest/config";
 import { measuredSlowness, slownessVariable } from "./test/support/patience.ts";
+import { memoryFolder, memoryVariable } from "./test/support/scratch.ts";
 
 /** Of processes that tests start; without it each spends two thirds of its start on compiling the same sources. */
 const compileCache = join(import.meta.dirname, "node_modules/.cache/compiled");
@@ -22,6 +23,9 @@ const alone = [
 
 const isAll = process.env.LATCHKEY_TEST_ALL === "1";
 const left = ["**/node_modules/**", ...(isAll ? [] : ["**/*.all.test.ts"])];
+
+// For this process too, which starts the shared servers.
+process.env[memoryVariable] ??= memoryFolder();
 
 const slowness = measuredSlowness();
 /**

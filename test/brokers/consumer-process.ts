@@ -7,7 +7,7 @@ import pg from "pg";
 import { createLatchkey } from "../../packages/latchkey/src/index.ts";
 import { postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
 import type { BrokerDriver } from "./driver.ts";
-import { drivers } from "./drivers.ts";
+import { loadDriver } from "./drivers.ts";
 
 /** What a message asks of its handler besides its row. */
 export interface Order {
@@ -52,7 +52,8 @@ const operation = latchkey.operation(
   "shipments.create",
   transactionLimitMs === undefined ? {} : { transactionLimitMs },
 );
-const client = await drivers[settings.broker].connect(settings.url, settings.queue);
+const driver = await loadDriver[settings.broker]();
+const client = await driver.connect(settings.url, settings.queue);
 const consumer = await client.consume<pg.PoolClient, Order>(
   latchkey as never,
   operation,

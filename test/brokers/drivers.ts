@@ -6,7 +6,6 @@ import { natsConsumer } from "../../packages/latchkey/src/messages/nats.ts";
 import { rabbitmqConsumer } from "../../packages/latchkey/src/messages/rabbitmq.ts";
 import { startNats, startRabbitmq } from "../support/private-brokers.ts";
 import type { BrokerDriver, Sent } from "./driver.ts";
-import { kafkaJs, platformatic } from "./kafka.ts";
 
 export const rabbitmq: BrokerDriver = {
   name: "RabbitMQ",
@@ -114,9 +113,13 @@ export const nats: BrokerDriver = {
   },
 };
 
-export const drivers: Readonly<Record<BrokerDriver["name"], BrokerDriver>> = {
-  RabbitMQ: rabbitmq,
-  NATS: nats,
-  KafkaJS: kafkaJs,
-  "@platformatic/kafka": platformatic,
+/** Kafka's clients take as long to load as all else that a consuming process needs. */
+const kafka = () => import("./kafka.ts");
+
+/** By name; each is loaded when it is asked for. */
+export const loadDriver: Readonly<Record<BrokerDriver["name"], () => Promise<BrokerDriver>>> = {
+  RabbitMQ: async () => rabbitmq,
+  NATS: async () => nats,
+  KafkaJS: async () => (await kafka()).kafkaJs,
+  "@platformatic/kafka": async () => (await kafka()).platformatic,
 };

@@ -8,11 +8,13 @@ import { committedRows, migratedDatabase, openPool } from "../postgres/harness.t
 import type { Broker } from "../support/private-brokers.ts";
 import { until } from "../support/until.ts";
 import type { Order } from "./consumer-process.ts";
-import { drivers } from "./drivers.ts";
+import { loadDriver } from "./drivers.ts";
 
 const by = { operator: "ada", reason: "the bug is mended" };
 
-describe.each(Object.values(drivers))("$name", (driver) => {
+const drivers = await Promise.all(Object.values(loadDriver).map((load) => load()));
+
+describe.each(drivers)("$name", (driver) => {
   let broker: Broker | undefined;
   let pool: pg.Pool;
   beforeAll(async () => {

@@ -86,6 +86,8 @@ export const rabbitmqRecipe: BrokerRecipe = {
       RABBITMQ_CONFIG_FILE: inside("rabbitmq.conf"),
       RABBITMQ_CONF_ENV_FILE: "/dev/null",
       RABBITMQ_PID_FILE: inside("data/pid"),
+      // Its schedulers otherwise spin before they sleep.
+      RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS: "+sbwt none +sbwtdcpu none +sbwtdio none",
     };
     return { args: [], env };
   },

@@ -1,4 +1,15 @@
-import { chmodSync, chownSync, lstatSync, mkdirSync, mkdtempSync, readFileSync, statSync } from "node:fs";
+import {
+  accessSync,
+  chmodSync,
+  chownSync,
+  constants,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  statfsSync,
+  statSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 
@@ -41,9 +52,32 @@ function scratchBase(): string {
   return usable;
 }
 
-/** Makes a fresh directory that everybody may enter, owned by the user that servers run as or by ourselves. */
+/** Set by `vitest.config.ts` for the test processes and for what they start: where servers keep their files. */
+const variable = "LATCHKEY_TEST_MEMORY";
+/** Linux's file system in memory. A server's files there cost a fifth less processor time in `npm test`. */
+const memory = "/dev/shm";
+/** A run of `npm test` holds up to 0.7 GB there. */
+const memoryMinBytes = 2 ** 32;
+
+/** A file system in memory that servers can write to, if this machine has one and memory to spare; otherwise "". */
+export function memoryFolder(): string {
+  try {
+    accessSync(memory, constants.W_OK | constants.X_OK);
+    const { bavail, bsize } = statfsSync(memory);
+    return Math.min(bavail * bsize, process.availableMemory()) < memoryMinBytes ? "" : memory;
+  } catch {
+    return "";
+  }
+}
+
+/**
+ * Makes a fresh directory that everybody may enter; for servers that tests start, in memory if there is plenty.
+ *
+ * @param owner the user that servers run as, or ourselves; programs can be started only from a directory of ours
+ */
 export function scratchDirectory(owner: "servers" | "us" = "servers"): string {
-  const path = mkdtempSync(join(scratchBase(), "lk-"));
+  const base = (owner === "servers" && process.env[variable]) || scratchBase();
+  const path = mkdtempSync(join(base, "lk-"));
   chmodSync(path, 0o755);
   const user = owner === "servers" ? serverUser() : undefined;
   if (user) chownSync(path, user.uid, user.gid);
@@ -63,3 +97,5 @@ export function cacheDirectory(): string {
   chmodSync(path, 0o755);
   return path;
 }
+
+export { variable as memoryVariable };

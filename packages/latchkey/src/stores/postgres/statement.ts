@@ -11,17 +11,35 @@ const parameter = /:'([a-z_]+)'/gu;
 /**
  * The statement of a file, with the names and properties of this store in place of those that files are written with.
  * In a predicate the time must come from a sub-select, or no index is used.
+ *
+ * It is put together when it is first used: a store has about a hundred, and most services use few of them.
  */
 export function statement(kind: string, text: string, names: SqlNames): StatementTemplate {
+  let made: StatementTemplate | undefined;
+  const used = () => {
+    made ??= template(kind, withNames(text, names));
+    return made;
+  };
+  return {
+    get name() {
+      return used().name;
+    },
+    get text() {
+      return used().text;
+    },
+    bind: (values) => used().bind(values),
+  };
+}
+
+function withNames(text: string, names: SqlNames): string {
   const isOn = { synced: names.synced, limits: names.serverLimits };
-  const own = text
+  return text
     .replaceAll(option, (_, name: keyof typeof isOn, part: string, otherwise = "") =>
       isOn[name] ? part : otherwise,
     )
     .replaceAll(table, (_, name: keyof SqlNames) => `${names[name]}`)
     .replaceAll(defaultTimeFunction, () => names.clock)
     .replaceAll(parameter, "@$1");
-  return template(kind, own);
 }
 
 /** The statement of a file that names no table and has no optional part. */
