@@ -16,8 +16,12 @@ const parameter = /:'([a-z_]+)'/gu;
  */
 export function statement(kind: string, text: string, names: SqlNames): StatementTemplate {
   let made: StatementTemplate | undefined;
+  const make = () => {
+    const own = withNames(text, names);
+    return template(kind, own);
+  };
   const used = () => {
-    made ??= template(kind, withNames(text, names));
+    made ??= make();
     return made;
   };
   return {
