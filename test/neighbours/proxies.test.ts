@@ -1,5 +1,5 @@
 /** Gateways: a protected handler that hands the request on. Latchkey has read its body by then. */
-import type { RequestListener } from "node:http";
+import type { IncomingMessage, RequestListener } from "node:http";
 import { Agent, request } from "node:http";
 import { createRequire } from "node:module";
 import { text } from "node:stream/consumers";
@@ -25,6 +25,7 @@ import { newKey, send } from "../../packages/latchkey-conformance/src/http-confo
 import { type HttpService, httpService } from "../support/http-service.ts";
 import { listen } from "../support/listen.ts";
 import { isThorough } from "../support/thorough.ts";
+import { until } from "../support/until.ts";
 import { nestListener, type platforms } from "./nest-routes.ts";
 
 /** Node's own, without the types of each package. */
@@ -274,6 +275,34 @@ test.each(Object.entries(notReading))(
     }
     expect(ports.size).toBe(1);
     agent.destroy();
+  },
+);
+
+/** The messages of a first request and its replay, each once its answer is sent. */
+async function answeredMessages(make: (service: HttpService) => RequestListener) {
+  const answered: { readonly message: IncomingMessage; readonly hadEnded: boolean }[] = [];
+  const handle = make(httpService());
+  const url = await open((message, res) => {
+    res.once("close", () => answered.push({ message, hadEnded: message.readableEnded }));
+    handle(message, res);
+  });
+  const key = newKey();
+  for (const replayed of [null, "true"])
+    expect((await send(url, { key, target: "/" })).header("idempotent-replayed")).toBe(replayed);
+  await until(() => answered.length === 2);
+  return answered;
+}
+
+test.each(Object.entries(notReading))("%s: a message whose body is not read again ends", async (_, make) => {
+  const answered = await answeredMessages(make);
+  await until(() => answered.every(({ message }) => message.closed));
+});
+
+test.each(["Hono", "Fetch"])(
+  "%s: it has ended before its answer, so Hono's server sets no timer",
+  async (name) => {
+    const answered = await answeredMessages(notReading[name] as (service: HttpService) => RequestListener);
+    expect(answered.map(({ hadEnded }) => hadEnded)).toEqual([true, true]);
   },
 );
 

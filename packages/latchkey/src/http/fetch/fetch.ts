@@ -7,6 +7,8 @@ import type { HandlerContext } from "../../operations/attempt.ts";
 import type { Operation } from "../../operations/operation.ts";
 import type { OwnedOperation } from "../../operations/owned-operation.ts";
 import { readUnder, untouchedMessage } from "../node-response/fetch-server.ts";
+
+import { discardUnread } from "../node-response/node-messages.ts";
 import { requireUnread } from "../node-response/submit.ts";
 import { beforeHandler, createExchange } from "../protocol/exchange.ts";
 import type { HttpOptions, RouteOptions } from "../protocol/http-options.ts";
@@ -66,7 +68,7 @@ export function fetchProtect<Tx, R extends Request = Request>(
     const { answerHoldBytes } = operation.settings;
     type E = (typeof operation)["execution"];
     return markProtected(async (original, ...rest) => {
-      const { incoming, readable, requireStream } = read(original);
+      const { incoming, readable, requireStream, discard } = read(original);
       const handle = (context: HandlerContext<Tx, E>) => {
         requireStream();
         return handler(beforeHandler(readable), { ...context, original }, ...rest);
@@ -74,7 +76,10 @@ export function fetchProtect<Tx, R extends Request = Request>(
       const outcome = await submit(original, incoming, async (context) =>
         captureResponse(await handle(context), answerHoldBytes),
       );
-      if (outcome.kind !== "pass") return toResponse(outcome.reply);
+      if (outcome.kind !== "pass") {
+        discard();
+        return toResponse(outcome.reply);
+      }
       // Only operations without `tx` have this outcome, and their whole context is the attempt.
       return handle({ attempt: outcome.attempt } as HandlerContext<Tx, E>);
     }, operation);
@@ -106,10 +111,11 @@ export function fetchServe<Tx, R extends Request = Request>(
   return (operation, toInput, overrides) => {
     const submit = served(operation, overrides);
     return markProtected(async (original, ...rest) => {
-      const { incoming, readable } = read(original);
+      const { incoming, readable, discard } = read(original);
       const { reply } = await submit(original, incoming, (context) =>
         toInput(readable(), { ...context, original }, ...rest),
       );
+      discard();
       return toResponse(reply);
     }, operation);
   };
@@ -121,6 +127,8 @@ interface ReadRequest {
   readable(): Request;
   /** @throws {CannotRunAgain} when an earlier run has read the stream of the underlying Node message. */
   requireStream(): void;
+  /** Discards what is still unread of that message. */
+  discard(): void;
 }
 
 function read(original: Request): ReadRequest {
@@ -141,6 +149,7 @@ function read(original: Request): ReadRequest {
     },
     readable: () => unread(original, body?.kind === "bytes" ? body.bytes : null),
     requireStream: () => requireUnread(message ?? undefined),
+    discard: () => discardUnread(message ?? undefined),
   };
 }
 

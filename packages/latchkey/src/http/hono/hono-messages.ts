@@ -11,7 +11,7 @@ import {
   unread,
 } from "../fetch/fetch-messages.ts";
 import { readUnder, untouchedMessage } from "../node-response/fetch-server.ts";
-import { headerLines, requireHttp1 } from "../node-response/node-messages.ts";
+import { discardUnread, headerLines, requireHttp1 } from "../node-response/node-messages.ts";
 import type { HeaderEntry, Reply } from "../protocol/capture.ts";
 import type { BodyReading, HeaderLines, Incoming } from "../protocol/incoming.ts";
 import { uploadedForm } from "../shared/uploads.ts";
@@ -189,6 +189,7 @@ export function resetResponse(c: HonoContext, prepared: readonly HeaderEntry[]):
 
 /** Clears the prepared response first, because Hono would copy its headers over this one's. */
 export function answerWith(c: HonoContext, reply: Reply, prepared: readonly HeaderEntry[]): Response {
+  discardUnread(messageOf(c));
   const response = toResponse(reply, prepared);
   c.res = undefined;
   c.res = response;

@@ -119,8 +119,8 @@ const givenBackKey = Symbol("latchkey.givenBack");
 function giveBack(req: IncomingMessage, bytes: Buffer): void {
   unread(req, bytes);
   Reflect.set(req, givenBackKey, bytes.byteLength);
-  // With this, Node discards unread bytes itself after the answer.
-  Reflect.set(req, "_consumed", false);
+  // With this, Node discards what is still unread after the answer, and the message ends.
+  Reflect.set(req, "_consuming", false);
 }
 
 /** Puts bytes back into a stream that has not emitted `end`. */
@@ -143,6 +143,15 @@ export function isReadAgain(req: IncomingMessage | undefined): boolean {
   const given: unknown = req === undefined ? null : Reflect.get(req, givenBackKey);
   if (req === undefined || typeof given !== "number") return false;
   return req.readableLength < given || req.readableFlowing === true;
+}
+
+/**
+ * Discards bytes that were put back if no code has begun to read them. Once a handler has ended, Node would discard them only
+ * after the answer, and `@hono/node-server` sets a timer for every answer that comes before the end of its request.
+ */
+export function discardUnread(req: IncomingMessage | undefined): void {
+  const given: unknown = req === undefined ? null : Reflect.get(req, givenBackKey);
+  if (req?.readableLength === given && req?.readableFlowing === null) req.read();
 }
 
 /** An error that Node's frameworks answer with 400. */
