@@ -293,9 +293,9 @@ export class OpenQueries {
     }
   }
 
-  /** Option of the pipeline that follows the handler. */
+  /** Option of the pipeline that follows the handler, which sends no more by then. Undefined if nothing is open. */
   get blocked() {
-    return { afterMs: closingMs, by: () => this.#error() };
+    return this.#open.size === 0 ? undefined : { afterMs: closingMs, by: () => this.#error() };
   }
 
   /** From now on their connection may end at any time, and an error without a listener would end the process. */
