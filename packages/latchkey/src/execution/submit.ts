@@ -33,7 +33,7 @@ export async function submit<Tx, E extends Execution>(
         execute(runtime, operation, given, (context) => inside(() => work(context)), batches),
       ),
     );
-  return tracing === null ? run(submission) : inRequestSpan(tracing, operation, submission, run);
+  return await (tracing === null ? run(submission) : inRequestSpan(tracing, operation, submission, run));
 }
 
 function execute<Tx, E extends Execution>(
@@ -76,5 +76,6 @@ export async function submitOwned<Tx, E extends Execution, I>(
 
 function withStoredKey<Tx>(runtime: Runtime<Tx>, sent: Submission): Submission {
   checkSent(runtime.checkIdentity, sent);
-  return { clientKey: sent.key.key, ...sent, key: runtime.storedKey(sent.key) };
+  const { clientKey = sent.key.key } = sent;
+  return { ...sent, clientKey, key: runtime.storedKey(sent.key) };
 }

@@ -60,7 +60,7 @@ export async function runHandler<Tx>(
   if (admitted?.kind !== "runs") throw new TypeError("A handler answered without being admitted");
   const { value: answer } = ran;
   const retention = handle.retention();
-  return concludes(
+  return await concludes(
     job,
     open,
     handle,

@@ -101,7 +101,7 @@ async function runRound<Tx>(job: Job<Tx>): Promise<Round> {
     if (roundState.admitted === null || !changed) throw error;
     return afterChange(job, roundState.admitted);
   }
-  return resultAfter(job, outcome, roundState);
+  return await resultAfter(job, outcome, roundState);
 }
 
 function runOnce<Tx>(
@@ -131,5 +131,7 @@ async function admitAndRun<Tx>(
   );
   if (admitted.kind === "ends") return rollback(admitted.ran);
   roundState.admitted = admitted.admittedLife;
-  return runHandler(job, open, admitted.admittedLife.life, open.reading.now, { result: () => admitted });
+  return await runHandler(job, open, admitted.admittedLife.life, open.reading.now, {
+    result: () => admitted,
+  });
 }

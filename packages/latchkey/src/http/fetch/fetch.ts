@@ -6,9 +6,9 @@ import type { Latchkey } from "../../latchkey.ts";
 import type { HandlerContext } from "../../operations/attempt.ts";
 import type { Operation } from "../../operations/operation.ts";
 import type { OwnedOperation } from "../../operations/owned-operation.ts";
-import { readUnder, untouchedMessage } from "../node-response/fetch-server.ts";
+import { leaveUnder, untouchedMessage } from "../node-response/fetch-server.ts";
 
-import { discardUnread } from "../node-response/node-messages.ts";
+import { discardUnread, readBytes } from "../node-response/node-messages.ts";
 import { requireUnread } from "../node-response/submit.ts";
 import { beforeHandler, createExchange } from "../protocol/exchange.ts";
 import type { HttpOptions, RouteOptions } from "../protocol/http-options.ts";
@@ -141,9 +141,10 @@ function read(original: Request): ReadRequest {
       header: (name) => joinedHeader(original, name),
       async readBody(limitBytes) {
         message = untouchedMessage(original);
-        body = await (message === null
-          ? readRequestBytes(original, limitBytes)
-          : readUnder(message, limitBytes));
+        body =
+          message === null
+            ? await readRequestBytes(original, limitBytes)
+            : leaveUnder(message, await readBytes(message, limitBytes, "unread"));
         return body;
       },
     },

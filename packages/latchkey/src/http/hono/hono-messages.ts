@@ -10,8 +10,8 @@ import {
   toResponse,
   unread,
 } from "../fetch/fetch-messages.ts";
-import { readUnder, untouchedMessage } from "../node-response/fetch-server.ts";
-import { discardUnread, headerLines, requireHttp1 } from "../node-response/node-messages.ts";
+import { leaveUnder, untouchedMessage } from "../node-response/fetch-server.ts";
+import { discardUnread, headerLines, readBytes, requireHttp1 } from "../node-response/node-messages.ts";
 import type { HeaderEntry, Reply } from "../protocol/capture.ts";
 import type { BodyReading, HeaderLines, Incoming } from "../protocol/incoming.ts";
 import { uploadedForm } from "../shared/uploads.ts";
@@ -129,8 +129,10 @@ function createBody(c: HonoContext): { read(limitBytes: number): Promise<BodyRea
       if (formData !== undefined) return readForm(await formData);
       const message = messageOf(c) === undefined ? null : untouchedMessage(raw);
       unreadStill = message !== null;
-      const reads = message === null ? readRequestBytes(raw, limitBytes) : readUnder(message, limitBytes);
-      const reading = await reads;
+      const reading =
+        message === null
+          ? await readRequestBytes(raw, limitBytes)
+          : leaveUnder(message, await readBytes(message, limitBytes, "unread"));
       if (reading.kind === "bytes") taken = { bytes: reading.bytes, raw };
       return reading.kind === "consumed" ? { kind: "consumed", remedy } : reading;
     },

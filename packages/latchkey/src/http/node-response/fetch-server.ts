@@ -1,7 +1,7 @@
 /** Finds Node's message under the Fetch requests of `@hono/node-server`. */
 import type { IncomingMessage } from "node:http";
 import type { BodyReading } from "../protocol/incoming.ts";
-import { announcesBody, readBytes } from "./node-messages.ts";
+import { announcesBody } from "./node-messages.ts";
 
 /**
  * Node's message under a request that no code has read yet; null otherwise. That package keeps the message in a property of the
@@ -30,11 +30,10 @@ function isMessage(value: unknown): value is IncomingMessage {
 }
 
 /**
- * Reads the body from the message. The bytes stay in the message, for handlers that pass it to Node code (a proxy, a multipart
- * parser), and are put in its `rawBody`, where that package looks first. So the request stays unread without a web stream.
+ * Leaves a body that was read from the message unread in the request. The bytes also stay in the message, for handlers that pass
+ * it to Node code (a proxy, a multipart parser); that package looks in its `rawBody` first, and so needs no web stream.
  */
-export async function readUnder(message: IncomingMessage, limitBytes: number): Promise<BodyReading> {
-  const reading = await readBytes(message, limitBytes, "unread");
+export function leaveUnder(message: IncomingMessage, reading: BodyReading): BodyReading {
   // Assigned, because V8 keeps an assigned property fast and a defined one slow.
   if (reading.kind === "bytes") Reflect.set(message, "rawBody", reading.bytes);
   return reading;

@@ -19,7 +19,7 @@ import { type Reply, storedForm, withoutFraming } from "./capture.ts";
 import { echoed } from "./echo-key.ts";
 import { type HttpOptions, type Identity, type RouteOptions, resolveHttpOptions } from "./http-options.ts";
 import type { Incoming } from "./incoming.ts";
-import { expiryOf, type Outcome, outcomeOf, storeDown, withHeaders } from "./outcome.ts";
+import { type Answered, expiryOf, type Outcome, outcomeOf, storeDown, withHeaders } from "./outcome.ts";
 import { executeEitherVersion, type HttpSubmission, type Received, receive } from "./receive.ts";
 import { type Route, resolveRoute } from "./route.ts";
 
@@ -117,12 +117,12 @@ async function receiveAndProceed<R, Tx, E extends Execution>(
   return route.rules.echoKey ? echoed(route.rules, incoming, outcome) : outcome;
 }
 
-async function proceed<Tx, E extends Execution>(
+function proceed<Tx, E extends Execution>(
   route: Route<Tx, E>,
   received: Received,
   incoming: Incoming,
   work: HttpWork<Tx, E>,
-): Promise<Outcome> {
+): Answered | Promise<Outcome> {
   switch (received.kind) {
     case "refused":
       return received.outcome;

@@ -88,11 +88,11 @@ export async function receive<R, Tx, E extends Execution>(
   if (reading.kind === "absent") return { kind: "keyless", tenant, principal };
   const path = route.operation.settings.keyScope === "path" ? pathOf(incoming) : null;
   const key = { tenant, scope: scopeOf(route.operation, path), key: reading.key };
-  const fingerprints = fingerprintsOf(route, incoming, body);
   const addressable = route.rules.inProgress === 202;
-  const keepsSummary = route.operation.settings.summary !== null;
-  const summary = keepsSummary ? summaryOf(route.operation, () => summaryParts(incoming, body)) : {};
-  return { kind: "keyed", submission: { key, ...fingerprints, principal, addressable, ...summary } };
+  const submission = { ...fingerprintsOf(route, incoming, body), key, principal, addressable };
+  if (route.operation.settings.summary === null) return { kind: "keyed", submission };
+  const summary = summaryOf(route.operation, () => summaryParts(incoming, body));
+  return { kind: "keyed", submission: { ...submission, ...summary } };
 }
 
 function isPromise<T>(value: T | PromiseLike<T>): value is PromiseLike<T> {
@@ -181,19 +181,20 @@ function fingerprintsOf(
     path: queryAt < 0 ? target : target.slice(0, queryAt),
     query: queryAt < 0 ? "" : target.slice(queryAt + 1),
     mediaType,
-    headers: [
-      ...linesOf(incoming, options.headers),
-      ...(variant === undefined ? [] : [[variantName, variant] as const]),
-    ],
+    headers: linesOf(incoming, options.headers),
     conditions: linesOf(incoming, conditionNames),
     body: options.body === "parsed" ? { parsed: parsedForm(body, mediaType) } : rawForm(body),
   };
-  const made = body.kind === "parsed" ? ofParsed(request, options) : fingerprint(request, options);
+  const make = body.kind === "parsed" ? ofParsed : fingerprint;
   if (variant !== undefined) {
-    // Matches records from before fingerprints covered variants.
-    const headers = linesOf(incoming, options.headers);
-    return { fingerprint: made, earlier: () => fingerprint({ ...request, headers }, options) };
+    const headers = [...request.headers, [variantName, variant] as const];
+    // The earlier one matches records from before fingerprints covered variants.
+    return {
+      fingerprint: make({ ...request, headers }, options),
+      earlier: () => fingerprint(request, options),
+    };
   }
+  const made = make(request, options);
   // Earlier parsed forms did not cover uploaded files: another file must not get the first one's answer.
   if (made.version === FINGERPRINT_VERSION || options.body === "parsed") return { fingerprint: made };
   return {
@@ -235,13 +236,20 @@ const conditionNames = [
  * Submits with the current fingerprint, and if that does not match, with the earlier one, in case the record was made with
  * that.
  */
-export async function executeEitherVersion<Out extends Result>(
+export function executeEitherVersion<Out extends Result>(
   submission: HttpSubmission,
   execute: (submission: HttpSubmission) => Promise<Out>,
 ): Promise<Out> {
-  const { earlier, ...current } = submission;
+  return submission.earlier === undefined
+    ? execute(submission)
+    : executeBothVersions({ ...submission, earlier: submission.earlier }, execute);
+}
+
+async function executeBothVersions<Out extends Result>(
+  { earlier, ...current }: HttpSubmission & Required<Pick<HttpSubmission, "earlier">>,
+  execute: (submission: HttpSubmission) => Promise<Out>,
+): Promise<Out> {
   const result = await execute(current);
-  if (earlier === undefined || result.kind !== "key_misuse" || result.because !== "fingerprint")
-    return result;
-  return execute({ ...current, fingerprint: earlier() });
+  const mayBeEarlier = result.kind === "key_misuse" && result.because === "fingerprint";
+  return mayBeEarlier ? execute({ ...current, fingerprint: earlier() }) : result;
 }

@@ -160,7 +160,7 @@ async function runWork<P extends PgPool, T>(
     throw notAdmitted();
   }
   const ending = { connection, watch, statements, mayHaveChangedSession, schemas };
-  return endTransaction(ending, result);
+  return await endTransaction(ending, result);
 }
 
 async function inParts<P extends PgPool, T>(

@@ -220,7 +220,7 @@ async function withReading<Tx, T>(
   const exclusive = booleanOf(row, "exclusive");
   const result = await work({ reading, exclusive, refusal, tx, used, flush, revoke });
   if (result.end !== "commit") return result;
-  return closed(parts, { opened, began: textOf(row, "began") }, session, result);
+  return await closed(parts, { opened, began: textOf(row, "began") }, session, result);
 }
 
 async function closed<Tx, T>(
