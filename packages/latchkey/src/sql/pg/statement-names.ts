@@ -81,11 +81,14 @@ export function namingSchemas(state: ConnectionState | null, opened: SqlRow | un
   return state.namedIn === schemas ? schemas : null;
 }
 
-/** Raises 22012 when the named statements did not look in these schemas, because a function can change the search path. */
+/**
+ * Raises 22012 when the named statements did not look in these schemas, because a function can change the search path. Returns no
+ * row, so that there is none to read.
+ */
 export function sameSchemas(schemas: string): SqlStatement {
   return {
     name: "lk_same_schemas",
-    text: "select 1 / (pg_catalog.current_schemas(true)::pg_catalog.text = $1::pg_catalog.text)::int as same",
+    text: "select where 1 / (pg_catalog.current_schemas(true)::pg_catalog.text = $1::pg_catalog.text)::int = 0",
     values: [schemas],
   };
 }

@@ -21,7 +21,8 @@ export interface OpenedSession {
   readonly isolation: string;
   /** Why nothing can be written in this transaction; null if writes are possible. */
   readonly refusal: StoreError | null;
-  readonly restored: Readonly<Record<string, string>>;
+  /** The opening statement's row, with the settings to restore. */
+  readonly row: SqlRow;
 }
 
 /** @throws {LatchkeyError} `store-unsuitable` if texts would be stored as other texts */
@@ -30,7 +31,7 @@ export function openedSession(row: SqlRow): OpenedSession {
   return {
     isolation: textOf(row, "isolation"),
     refusal: textOf(row, "read_only") === "on" ? readOnly() : null,
-    restored: Object.fromEntries(restoredColumns.map((column) => [column, textOf(row, column)])),
+    row,
   };
 }
 
@@ -54,7 +55,8 @@ export function inOpenedSession(
 ): readonly SqlStatement[] {
   if (!mayHaveChanged) return closing;
   const { asOpened, asLeft } = sessionStatements;
-  return [asOpened.bind(session.restored), ...closing, asLeft.bind({})];
+  const restored = Object.fromEntries(restoredColumns.map((column) => [column, textOf(session.row, column)]));
+  return [asOpened.bind(restored), ...closing, asLeft.bind({})];
 }
 
 /** The row of Latchkey's last own closing statement. */
