@@ -31,18 +31,11 @@ export function keyValues({ tenant, scope, key }: RecordKey) {
   return { tenant, scope, key };
 }
 
-/** Named one by one, because this runs for every new key, and spreading objects takes longer. */
 export function lifeValues(life: NewLife) {
-  const { tenant, scope, key } = keyValues(life);
   return {
-    tenant,
-    scope,
-    key,
-    id: life.id,
-    attempt: life.fence.attempt,
-    token: life.fence.token,
-    fingerprint_version: life.fingerprint.version,
-    fingerprint: life.fingerprint.digest,
+    ...keyValues(life),
+    ...ownerValues(life.id, life.fence),
+    ...fingerprintValues(life.fingerprint),
     operation: life.operation,
     principal: life.principal,
     input: life.input ?? null,
