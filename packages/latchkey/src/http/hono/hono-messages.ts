@@ -93,7 +93,7 @@ function loneHeader(headers: unknown): readonly HeaderEntry[] | null {
   if (Object.getPrototypeOf(headers) !== Object.prototype) return null;
   const [name, ...others] = Reflect.ownKeys(headers);
   if (typeof name !== "string" || others.length > 0) return null;
-  const value: unknown = Reflect.get(headers, name);
+  const value = (headers as Readonly<Record<string, unknown>>)[name];
   return plainName.test(name) && typeof value === "string" && plainValue.test(value)
     ? [[name.toLowerCase(), value]]
     : null;
@@ -107,7 +107,7 @@ const plainValue = /^[!-~](?:[ -~]*[!-~])?$/u;
 function keptParts(response: unknown): readonly [status: number, body: unknown, headers: unknown] | null {
   if (typeof response !== "object" || response === null) return null;
   for (const symbol of Object.getOwnPropertySymbols(response)) {
-    const kept: unknown = Reflect.get(response, symbol);
+    const kept = (response as Readonly<Record<symbol, unknown>>)[symbol];
     if (!Array.isArray(kept) || kept.length !== 3 || !isFinalStatus(kept[0])) continue;
     return kept as [number, unknown, unknown];
   }

@@ -10,7 +10,7 @@ import { announcesBody } from "./node-messages.ts";
 export function untouchedMessage(request: Request): IncomingMessage | null {
   let message: IncomingMessage | null = null;
   for (const symbol of Object.getOwnPropertySymbols(request)) {
-    const value: unknown = Reflect.get(request, symbol);
+    const value = (request as unknown as Readonly<Record<symbol, unknown>>)[symbol];
     if (isMessage(value)) message = value;
     else if (value instanceof Request) return null;
   }
@@ -20,13 +20,9 @@ export function untouchedMessage(request: Request): IncomingMessage | null {
 
 /** Checks properties, because some platforms do not have the class. */
 function isMessage(value: unknown): value is IncomingMessage {
-  return (
-    typeof value === "object" &&
-    value !== null &&
-    Array.isArray(Reflect.get(value, "rawHeaders")) &&
-    typeof Reflect.get(value, "readableDidRead") === "boolean" &&
-    typeof Reflect.get(value, "on") === "function"
-  );
+  if (typeof value !== "object" || value === null) return false;
+  const { rawHeaders, readableDidRead, on } = value as Partial<IncomingMessage>;
+  return Array.isArray(rawHeaders) && typeof readableDidRead === "boolean" && typeof on === "function";
 }
 
 /**
@@ -35,6 +31,6 @@ function isMessage(value: unknown): value is IncomingMessage {
  */
 export function leaveUnder(message: IncomingMessage, reading: BodyReading): BodyReading {
   // Assigned, because V8 keeps an assigned property fast and a defined one slow.
-  if (reading.kind === "bytes") Reflect.set(message, "rawBody", reading.bytes);
+  if (reading.kind === "bytes") (message as { rawBody?: Uint8Array }).rawBody = reading.bytes;
   return reading;
 }
