@@ -44,7 +44,7 @@ test.each([
     "check:borders",
     "names npm run check:borders, which package.json does not have",
   ],
-  ["docs/upgrading.md", "Node 22 or newer", "Node 20 or newer", 'does not say "Node 22 or newer"'],
+  ["docs/upgrading.md", "Node 22.3 or newer", "Node 20 or newer", 'does not say "Node 22.3 or newer"'],
   ["docs/upgrading.md", "Postgres 15 to 18", "Postgres 15 to 17", 'does not say "Postgres 15 to 18"'],
 ])("a drifted copy of %s is found: %s", (path, from, to, message) => {
   expect(findListProblems(edited(path, from, to))).toContainEqual({ where: path, message });

@@ -16,7 +16,7 @@ test("the entry point runs under plain Node and passes its exit code on", async 
 test("on a Node that is too old the command and the library fail with one sentence", async () => {
   const old = `Object.defineProperty(process, "versions", { value: { ...process.versions, node: "20.19.0" } })`;
   const preload = `data:text/javascript,${encodeURIComponent(old)}`;
-  const sentence = "Latchkey needs Node 22 or newer, and this process runs on Node 20.19.0.";
+  const sentence = "Latchkey needs Node 22.3 or newer, and this process runs on Node 20.19.0.";
   const execute = promisify(execFile);
   const command = execute(process.execPath, ["--import", preload, main, "--version"]);
   await expect(command).rejects.toMatchObject({ code: 1, stdout: "", stderr: `${sentence}\n` });

@@ -2,13 +2,13 @@
  * One protected request in Fastify's pipeline. An answer is captured when Fastify passes the serialised payload to its `onSend`
  * hooks, and waits there until it is confirmed; later hooks act on what is sent.
  */
-import { type ServerResponse, validateHeaderName, validateHeaderValue } from "node:http";
 import { pipeline, Readable } from "node:stream";
 import { LatchkeyError } from "../../errors.ts";
 import { insideAttempt } from "../../execution/nesting.ts";
 import { type Head, linesOf, readHead, restoreHead, setFields } from "../node-response/head.ts";
 import { type LateRun, LazyBuffering } from "../node-response/lazy-buffering.ts";
 import { errorStatusMin } from "../node-response/middleware-answers.ts";
+import { type ServerResponse, validateHeaderName, validateHeaderValue } from "../node-response/node-http.ts";
 import { sendHandlerReply } from "../node-response/node-messages.ts";
 import { giveAnswer } from "../node-response/response-interceptor.ts";
 import type { Reply } from "../protocol/capture.ts";

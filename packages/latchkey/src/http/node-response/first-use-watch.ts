@@ -2,9 +2,9 @@
  * Watches a Node response for its first use, and reports it before it has any effect, so that buffering can begin then. For
  * adapters whose handlers rarely use the response: watching costs a fifth of buffering.
  */
-import { ServerResponse } from "node:http";
 import { bufferedMethods } from "./buffered-methods.ts";
 import { hasNodesMethods, looksUnmodified, looksWatched, methodNames, putWatched } from "./method-table.ts";
+import { ServerResponse } from "./node-http.ts";
 
 export interface ResponseWatch {
   /** Makes the response report itself as ended. Returns false if other code has modified it. */

@@ -1,6 +1,6 @@
 /** Reads, sets and restores the status and headers of a Node response. */
-import { OutgoingMessage, type ServerResponse } from "node:http";
 import type { HeaderEntry } from "../protocol/capture.ts";
+import { OutgoingMessage, type ServerResponse } from "./node-http.ts";
 
 export interface Head {
   readonly statusCode: number;

@@ -2,7 +2,7 @@
  * The methods of a response that buffering replaces. Each is written out, because V8 compiles `res.end` to a read of a known place,
  * and gives up the shape of an object with more than a dozen properties under computed names.
  */
-import { ServerResponse } from "node:http";
+import { ServerResponse } from "./node-http.ts";
 
 /** Every real use of a response begins with one of these. */
 const usedFirst = [

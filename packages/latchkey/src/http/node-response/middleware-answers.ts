@@ -2,10 +2,11 @@
  * Answers from middleware, such as time-outs, while a handler works on a view of the response. The client gets such an
  * answer. The handler continues on a detached response, and its answer there is stored.
  */
-import { type IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingMessage } from "node:http";
 import { interceptionKey, prototypeBeneath } from "./buffered-prototype.ts";
 import { type Head, readHead, restoreHead } from "./head.ts";
 import { methodNames } from "./method-table.ts";
+import { ServerResponse } from "./node-http.ts";
 
 /** An answer below this status may be the handler's own, from a callback that has lost its async context. */
 export const errorStatusMin = 400;

@@ -1,11 +1,12 @@
 /** Reads Node's requests and writes Node's responses, for every adapter on `node:http`. */
-import { type IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingMessage } from "node:http";
 import { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import { framing, isFraming, type Reply } from "../protocol/capture.ts";
 import type { BodyReading, HeaderLines } from "../protocol/incoming.ts";
 import { textOf } from "../shared/body-text.ts";
 import { hasLines, isSubstitute, setFields } from "./head.ts";
+import { ServerResponse } from "./node-http.ts";
 
 /**
  * The field lines of a header, from the raw headers, because `req.headers` joins repeated lines: `"a` and `b"` would become

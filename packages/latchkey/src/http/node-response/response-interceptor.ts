@@ -9,7 +9,7 @@
  * begins are on the response itself, and insert the buffering prototype again over the current one. A handler's view alone is not
  * enough: handlers can reach the response past it, by `req.next`, Fastify's `reply.raw` or references that middleware kept.
  */
-import { type IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { Reply } from "../protocol/capture.ts";
 import type { BufferedAnswer } from "./buffered-answer.ts";
@@ -33,6 +33,7 @@ import {
 } from "./buffered-prototype.ts";
 import { hasNodesMethods, looksUnmodified, methodNames, putUsedFirst } from "./method-table.ts";
 import type { MiddlewareAnswers } from "./middleware-answers.ts";
+import { ServerResponse } from "./node-http.ts";
 
 export interface InstalledInterception {
   /** Makes this the current answer, and removes methods that an earlier run has put on the response. */
