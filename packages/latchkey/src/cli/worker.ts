@@ -7,7 +7,7 @@ import { type Command, type CommandContext, type ExitCode, UsageError } from "./
 import { loadConfig } from "./load-config.ts";
 import { parse, wholeNumber } from "./options.ts";
 import { stopSignals } from "./stop-signals.ts";
-import { type HealthServer, healthView, serveHealth } from "./worker-health.ts";
+import type { HealthServer } from "./worker-health.ts";
 
 const configDefault = "latchkey.config.ts";
 /** Platforms usually allow 30 seconds. */
@@ -110,13 +110,7 @@ async function runUntilStopped(run: WorkerRun, wanted: Options["health"]): Promi
   let health: HealthServer | null = null;
   let graceful = true;
   try {
-    health =
-      wanted === null
-        ? null
-        : await serveHealth(wanted, {
-            health: () => healthView(started),
-            metrics: metricsOf(config),
-          });
+    if (wanted !== null) health = await openHealth(wanted, config, () => started);
     const { store } = latchkey.runtime;
     await store.verify();
     started = latchkey.startWorker({ ...config.worker, stopLimitMs });
@@ -129,6 +123,16 @@ async function runUntilStopped(run: WorkerRun, wanted: Options["health"]): Promi
   }
   say(context, { stopped: true, graceful });
   return exitCodeOf(run, graceful);
+}
+
+/** Loaded only here: an import of `node:http` loads Node's `fetch` too, a quarter of a command's start. */
+async function openHealth(
+  wanted: NonNullable<Options["health"]>,
+  config: LatchkeyConfig<unknown>,
+  started: () => Worker | null,
+): Promise<HealthServer> {
+  const { healthView, serveHealth } = await import("./worker-health.ts");
+  return serveHealth(wanted, { health: () => healthView(started()), metrics: metricsOf(config) });
 }
 
 async function runOnce(run: WorkerRun, { untilMs }: NonNullable<Options["once"]>): Promise<ExitCode> {
