@@ -21,6 +21,15 @@ const alone = [
   "packages/latchkey/src/http/fetch/fetch.test.ts",
 ];
 
+/** Uses decorators, which Node does not compile. */
+const decorated = [
+  "test/coverage/nest.test.ts",
+  "test/nest/nest12.test.ts",
+  "test/nest11/nest11.all.test.ts",
+];
+
+const condition = "--conditions=latchkey-source";
+
 const isAll = process.env.LATCHKEY_TEST_ALL === "1";
 const left = ["**/node_modules/**", ...(isAll ? [] : ["**/*.all.test.ts"])];
 
@@ -35,16 +44,18 @@ const slowness = measuredSlowness();
 const hangingMs = (process.env.LATCHKEY_PROVE === "1" ? 7_200_000 : isAll ? 1_200_000 : 900_000) * slowness;
 
 export default defineConfig({
-  ssr: { resolve: { conditions: ["latchkey-source"] } },
   test: {
     env: {
-      NODE_OPTIONS: "--conditions=latchkey-source",
+      NODE_OPTIONS: condition,
       NODE_COMPILE_CACHE: compileCache,
       [slownessVariable]: String(slowness),
     },
     setupFiles: ["test/support/setup.ts"],
     globalSetup: ["test/support/global-setup.ts"],
     pool: "forks",
+    // Node loads the modules, as it does for users; Vite's runner took a tenth more CPU.
+    execArgv: [condition],
+    experimental: { viteModuleRunner: false, nodeLoader: false },
     // Tests of databases and brokers wait a good part of their time: on two cores three workers left a fifth of them idle.
     maxWorkers: availableParallelism() + 2,
     expect: { poll: { timeout: 30_000 * slowness } },
@@ -56,11 +67,22 @@ export default defineConfig({
         test: {
           name: "shared",
           include: ["packages/*/src/**/*.test.ts", "test/**/*.test.ts", "scripts/**/*.test.ts"],
-          exclude: [...left, ...alone],
+          exclude: [...left, ...alone, ...decorated],
           isolate: false,
         },
       },
       { extends: true, test: { name: "alone", include: alone, exclude: left } },
+      {
+        extends: true,
+        ssr: { resolve: { conditions: ["latchkey-source"] } },
+        test: {
+          name: "decorated",
+          include: decorated,
+          exclude: left,
+          isolate: false,
+          experimental: { viteModuleRunner: true },
+        },
+      },
     ],
   },
 });

@@ -164,7 +164,7 @@ const services: Record<string, Make> = {
       void handle(req, res).catch(() => res.destroy());
     };
   },
-  "@uswitch/koa-timeout, which throws": (slow) => koaApp(slow, koaTimeout(shortMs, { status: 408 })),
+  "@uswitch/koa-timeout, which throws": (slow) => koaApp(slow, koaTimeout.default(shortMs, { status: 408 })),
   "Koa middleware that answers": (slow) => koaApp(slow, answerLate),
   "hono/timeout": ({ service, operation, answered }) =>
     getRequestListener(

@@ -21,8 +21,9 @@ declare module "koa-pino-logger" {
 
 declare module "@uswitch/koa-timeout" {
   import type { Middleware } from "koa";
-  // biome-ignore lint/style/noDefaultExport: it is the package's.
-  export default function timeout(milliseconds: number, options?: { readonly status?: number }): Middleware;
+  const exported: { default(milliseconds: number, options?: { readonly status?: number }): Middleware };
+  // biome-ignore lint/style/noDefaultExport: to Node, all that a CommonJS module exports.
+  export default exported;
 }
 
 declare module "express-timeout-handler" {
