@@ -9,6 +9,7 @@ import { createLatchkey } from "../../packages/latchkey/src/latchkey.ts";
 import { openPglite } from "../../packages/latchkey/src/stores/pglite.ts";
 import { spawnWorker } from "../support/processes.ts";
 import { fillPgliteFolder } from "../support/ready-pglite.ts";
+import { isThorough } from "../support/thorough.ts";
 import {
   bareDoubt,
   begin,
@@ -210,7 +211,7 @@ test.each(["forget", "retry"])(
   },
 );
 
-test("on PGlite, by the service's config", async () => {
+test.runIf(isThorough)("on PGlite, by the service's config", async () => {
   const folder = mkdtempSync(join(tmpdir(), "latchkey-forget-"));
   const dataDir = join(folder, "data");
   try {

@@ -9,6 +9,7 @@ import { systemPorts } from "../../packages/latchkey/src/ports.ts";
 import { openPglite } from "../../packages/latchkey/src/stores/pglite.ts";
 import type { Store } from "../../packages/latchkey/src/stores/store.ts";
 import { fillPgliteFolder } from "../support/ready-pglite.ts";
+import { isThorough } from "../support/thorough.ts";
 import { latchkey, latchkeyUnder, openPlace } from "./arrange.ts";
 import { withConfig } from "./configs/described.ts";
 
@@ -90,7 +91,7 @@ describe.each([
     }
   });
 
-  test("on PGlite", async () => {
+  test.runIf(isThorough)("on PGlite", async () => {
     const folder = mkdtempSync(join(tmpdir(), "latchkey-list-dead-"));
     const dataDir = join(folder, "data");
     try {

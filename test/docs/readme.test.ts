@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { freshDatabase } from "../support/shared-postgres.ts";
+import { isThorough } from "../support/thorough.ts";
 import { follow } from "./walkthrough.ts";
 
 const page = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
@@ -14,7 +15,7 @@ test("the service is whole: it is installed, started and asked as the text says"
   await database.drop();
 });
 
-test.each([
+test.runIf(isThorough).each([
   ["how to pack the library", /\(cd [^\n]+\n/u, "", /has not installed \.\.\/latchkey\//u],
   ["what the service imports", " express pg", "", /does not install express, pg/u],
   ["its table", /```sh\npsql [^`]+```/u, "", /500/u],

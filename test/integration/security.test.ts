@@ -25,7 +25,7 @@ const json = { "Content-Type": "application/json" };
 
 afterAll(releaseAll);
 
-describe.each(sample(places, 2))("$http on $store", ({ http, store }) => {
+describe.each(sample(places, 1))("$http on $store", ({ http, store }) => {
   let database: FreshDatabase | undefined;
   let fixture: Fixture;
 

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { faultTable } from "../../packages/latchkey-probe/src/faults.ts";
+import { sample } from "../support/thorough.ts";
 import { checksWith, faultsOf, probeWhole } from "./arrange.ts";
 import { rightBehaviour, serve, type TestServer } from "./server.ts";
 import { acpBehaviour, failing, stripeBehaviour, wrongServers } from "./wrong.ts";
@@ -35,7 +36,7 @@ describe("a correct server", () => {
 });
 
 describe("a server that", () => {
-  test.each(wrongServers)(
+  test.each(sample(wrongServers, 18))(
     "$name is reported, and for nothing else",
     async ({ behaviour, finds, args = [] }) => {
       const { url } = await started(behaviour);

@@ -12,6 +12,7 @@ import {
   forEachPostgres,
   freshDatabase,
 } from "../../../../test/support/shared-postgres.ts";
+import { isThorough } from "../../../../test/support/thorough.ts";
 import { transactionConformance } from "../../../latchkey-conformance/src/transaction-conformance.ts";
 import { createLatchkey } from "../index.ts";
 import { migratePglite, pgliteStore } from "../stores/pglite.ts";
@@ -75,7 +76,7 @@ forEachPostgres((_version, database) => {
   });
 });
 
-describe("drizzleTransactions on PGlite keeps the bridge contract", () => {
+describe.runIf(isThorough)("drizzleTransactions on PGlite keeps the bridge contract", () => {
   let database: PGlite;
   beforeAll(async () => {
     database = await readyPglite();

@@ -23,6 +23,7 @@ import {
   forEachPostgres,
   freshDatabase,
 } from "../../../../test/support/shared-postgres.ts";
+import { isThorough } from "../../../../test/support/thorough.ts";
 import { transactionConformance } from "../../../latchkey-conformance/src/transaction-conformance.ts";
 import { createLatchkey } from "../index.ts";
 import { migratePglite, pgliteStore } from "../stores/pglite.ts";
@@ -98,7 +99,7 @@ forEachPostgres((_version, database) => {
   );
 });
 
-describe("kyselyTransactions on PGlite keeps the bridge contract", () => {
+describe.runIf(isThorough)("kyselyTransactions on PGlite keeps the bridge contract", () => {
   let database: PGlite;
   beforeAll(async () => {
     database = await readyPglite();

@@ -295,7 +295,7 @@ describe("a handler under postgres.js", () => {
   test("a pool that the service's own transactions fill is overload: no circuit opens, and the next request is served", async () => {
     const own = openSql(url, { max: 2 });
     const events: string[] = [];
-    const transactions = postgresJsTransactions({ sql: own, connectTimeoutMs: patient(100) });
+    const transactions = postgresJsTransactions({ sql: own, connectTimeoutMs: patient(500) });
     const latchkey = createLatchkey({
       store: postgresStore({ pool, transactions }),
       onEvent: ({ type }) => events.push(type),
