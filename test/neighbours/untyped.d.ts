@@ -21,6 +21,7 @@ declare module "koa-pino-logger" {
 
 declare module "@uswitch/koa-timeout" {
   import type { Middleware } from "koa";
+
   const exported: { default(milliseconds: number, options?: { readonly status?: number }): Middleware };
   // biome-ignore lint/style/noDefaultExport: to Node, all that a CommonJS module exports.
   export default exported;
