@@ -263,9 +263,12 @@ export function brokerFaults(driver: BrokerDriver, more: (lab: () => BrokerLab) 
   });
 }
 
-/** Each case on one of two brokers, but for the two that take longest; with `npm run test:all` all of them on all. */
+/**
+ * Each case on one of two brokers, but for the two that take longest, and brokers that are killed on NATS alone: RabbitMQ takes
+ * 7 s of CPU to start again. With `npm run test:all` all of them on all.
+ */
 function isShownBy({ name: broker }: BrokerDriver, { name }: BrokerCase, index: number): boolean {
   if (isThorough) return true;
   if (name.startsWith("a frozen consumer") || name.startsWith("a message that kills")) return false;
-  return broker === (index % 2 === 0 ? "NATS" : "RabbitMQ");
+  return broker === (index % 2 === 0 || name.includes("a broker that is killed") ? "NATS" : "RabbitMQ");
 }

@@ -133,11 +133,18 @@ function parseLine(text: string): WorkerLine {
   return { text };
 }
 
+/** In MiB. Most of these processes load their modules and end: with less, a tenth of their time is spent on moving what they load. */
+const largeYoungSpace = "--min-semi-space-size=16";
+
 /** Starts a TypeScript or JavaScript file as a process of its own. It is killed with the test file at the latest. */
 export function spawnWorker(script: string | URL, options: WorkerOptions = {}): WorkerProcess {
   const path = script instanceof URL ? fileURLToPath(script) : script;
   const { args = [], env = {}, cwd, execArgv = [] } = options;
-  const [file, ...before] = options.command ?? [process.execPath, "--conditions=latchkey-source"];
+  const [file, ...before] = options.command ?? [
+    process.execPath,
+    "--conditions=latchkey-source",
+    largeYoungSpace,
+  ];
   const child = spawn(file, [...before, ...execArgv, path, ...args], {
     env: { ...process.env, ...env },
     stdio: ["pipe", "pipe", "pipe"],
