@@ -21,7 +21,7 @@ const alone = [
   "packages/latchkey/src/http/fetch/fetch.test.ts",
 ];
 
-/** Uses decorators, which Node does not compile. */
+/** Import modules with decorators, which Node does not compile. */
 const decorated = [
   "test/coverage/nest.test.ts",
   "test/nest/nest12.test.ts",
