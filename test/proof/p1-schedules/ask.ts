@@ -23,6 +23,7 @@ const reads: ReadonlySet<string> = new Set([
   "settlement.resumable",
   "resolve",
   "open",
+  "openEarly",
   "openPhase",
   "openDelivery",
   "lookUp",

@@ -1,5 +1,6 @@
 /** Which worlds are explored: what the operation is, who takes part, and within which bounds. */
 
+import type { TransactionSupport } from "../../../packages/latchkey/src/stores/transactions.ts";
 import type { Plant } from "../harness/store-plants.ts";
 import type { Bound, Losses } from "./bound.ts";
 import type { Plan } from "./operations.ts";
@@ -70,18 +71,32 @@ const unlucky: Bound = { switches: 0, crashes: 1, leaseEnds: 0, lost: 1 };
 const both: Bound = { switches: 1, crashes: 1, leaseEnds: 1, lost: 0 };
 const lossy: Bound = { switches: 1, crashes: 1, leaseEnds: 0, lost: 1 };
 
-const direct = { kind: "none", leaseEnd: "reconcile", finishes: false, enqueues: false } as const;
+const direct = {
+  kind: "none",
+  leaseEnd: "reconcile",
+  admission: "pessimistic",
+  finishes: false,
+  enqueues: false,
+} as const;
 const common = { other: false, losses: "late", isPart: false, timeMs: 3_000, plant: null } as const;
 /** Past the end of a claim on an effect, too. */
 const claimMs = 12_000;
 
 /** Everybody believes to hold the key: the guard alone must be enough. */
-const lostLocks: Plant = ({ transactions }) => ({
-  transactions: transactions && {
-    ...transactions,
-    run: (request, work) => transactions.run(request, (open) => work({ ...open, exclusive: true })),
-  },
-});
+const lostLocks: Plant = ({ transactions }) => ({ transactions: transactions && unlocked(transactions) });
+
+function unlocked<Tx>({ run, runEarly, ...others }: TransactionSupport<Tx>): TransactionSupport<Tx> {
+  if (runEarly === undefined) throw new TypeError("The memory store has optimistic admission");
+  return {
+    ...others,
+    run: (request, work) => run(request, (open) => work({ ...open, exclusive: true })),
+    runEarly: (request, admit, work) =>
+      runEarly(request, (seen) => admit({ ...seen, exclusive: true }), work),
+  };
+}
+
+/** Handlers start before their key is looked up. */
+const optimistic = { ...direct, shape: "transaction", admission: "optimistic" } as const;
 
 const transactions: readonly Configuration[] = [
   { ...common, name: "transaction", plan: { ...direct, shape: "transaction" }, services: [], small: [whole] },
@@ -101,6 +116,9 @@ const transactions: readonly Configuration[] = [
     plant: lostLocks,
     small: [half],
   },
+  { ...common, name: "optimistic", plan: optimistic, services: [], small: [whole] },
+  { ...common, name: "optimistic-other", plan: optimistic, services: [], other: true, small: [whole] },
+  { ...common, name: "optimistic-unlocked", plan: optimistic, services: [], plant: lostLocks, small: [half] },
 ];
 
 const leases: readonly Configuration[] = [
@@ -153,6 +171,7 @@ const steps: readonly Configuration[] = kinds.flatMap((kind) =>
         shape: "steps",
         kind,
         leaseEnd,
+        admission: "pessimistic",
         finishes: (leaseEnd === "resume") === ["provider", "close", "lookup"].includes(kind),
         enqueues: false,
       },
@@ -175,6 +194,14 @@ const outbox: readonly Configuration[] = [
   ),
   {
     ...common,
+    name: "enqueue-optimistic",
+    plan: { ...optimistic, shape: "enqueue", kind: "provider" },
+    services: ["dispatcher"],
+    timeMs: claimMs,
+    small: [both],
+  },
+  {
+    ...common,
     name: "enqueue-unlocked",
     plan: { ...direct, shape: "enqueue", kind: "provider" },
     services: ["dispatcher"],
@@ -185,7 +212,7 @@ const outbox: readonly Configuration[] = [
   {
     ...common,
     name: "steps-enqueue",
-    plan: { shape: "steps", kind: "provider", leaseEnd: "resume", finishes: true, enqueues: true },
+    plan: { ...direct, shape: "steps", kind: "provider", leaseEnd: "resume", finishes: true, enqueues: true },
     services: ["rescuer", "reconciler", "dispatcher"],
     timeMs: claimMs,
     small: [{ ...crashed, crashes: 1 }],
@@ -194,7 +221,7 @@ const outbox: readonly Configuration[] = [
   {
     ...common,
     name: "steps-enqueue-undispatched",
-    plan: { shape: "steps", kind: "provider", leaseEnd: "resume", finishes: true, enqueues: true },
+    plan: { ...direct, shape: "steps", kind: "provider", leaseEnd: "resume", finishes: true, enqueues: true },
     services: ["rescuer", "reconciler"],
     isPart: true,
     timeMs: claimMs,

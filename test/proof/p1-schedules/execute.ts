@@ -4,6 +4,7 @@ import type { RecordKey } from "../../../packages/latchkey/src/engine/record.ts"
 import type { MemoryTransaction } from "../../../packages/latchkey/src/stores/memory.ts";
 import type { Store } from "../../../packages/latchkey/src/stores/store.ts";
 import type {
+  Admission,
   DeliveryRequest,
   PhaseRequest,
   TransactionRequest,
@@ -44,6 +45,7 @@ export async function execute(shared: Shared, ask: Ask, plant: Plant | null): Pr
   const { port, args } = ask;
   switch (port) {
     case "open":
+    case "openEarly":
       return open(shared, ask, plant);
     case "openPhase":
     case "openDelivery":
@@ -51,6 +53,7 @@ export async function execute(shared: Shared, ask: Ask, plant: Plant | null): Pr
     case "rollback":
       return { ...quiet, shared: withoutTransaction(shared, args[0]), value: null };
     case "commit":
+    case "commitEarly":
     case "commitPhase":
     case "commitDelivery":
       return commit(shared, ask, plant);
@@ -111,22 +114,27 @@ function attemptOf({ rows }: Shared, [life]: readonly unknown[]) {
   return { life, attempt: row?.record.fence.attempt ?? 0 };
 }
 
-async function open(shared: Shared, { actor, args }: Ask, plant: Plant | null): Promise<Done> {
+async function open(shared: Shared, { actor, port, args }: Ask, plant: Plant | null): Promise<Done> {
   const [id, request] = args as [string, TransactionRequest];
   const { store, touched } = begun(shared, plant, false);
   holdKeys(store, shared);
-  const { promise, resolve } = Promise.withResolvers<{
-    readonly exclusive: boolean;
-    readonly reading: unknown;
-  }>();
-  void transactionsOf(store).run(request, async ({ reading, exclusive }) => {
-    resolve({ reading, exclusive });
-    return { end: "rollback", value: null };
-  });
+  const { promise, resolve } = Promise.withResolvers<Seen>();
+  const see = async ({ reading, exclusive }: Seen) => resolve({ reading, exclusive });
+  if (port === "open") void transactionsOf(store).run(request, (seen) => see(seen).then(leaves));
+  else {
+    const admit = (seen: Seen) => see(seen).then(() => false);
+    void early(store)(request, admit, ({ admitted }) => admitted().then(leaves));
+  }
   const value = await promise;
   const { exclusive } = value;
   const opened = { id, actor, key: request.key, exclusive, endsAt: shared.now + request.idleLimitMs };
   return { ...quiet, shared: { ...shared, open: [...shared.open, opened] }, value, touched };
+}
+
+type Seen = Pick<Admission, "reading" | "exclusive">;
+
+function leaves() {
+  return { end: "rollback", value: null } as const;
 }
 
 type Work = Extract<TransactionWork<null>, { readonly end: "commit" }>;
@@ -152,10 +160,23 @@ function committed(
   inside: (open: { readonly tx: MemoryTransaction }) => Promise<Work>,
 ) {
   const transactions = transactionsOf(store);
+  if (port === "commitEarly") {
+    const admitted = async () => true;
+    return early(store)<null>(request as TransactionRequest, admitted, async (open) => {
+      await open.admitted();
+      return inside(open);
+    });
+  }
   if (port === "commitPhase") return transactions.phase<null>(request as PhaseRequest, inside as never);
   if (port === "commitDelivery")
     return transactions.deliver<null>(request as DeliveryRequest, inside as never);
   return transactions.run<null>(request as TransactionRequest, inside);
+}
+
+function early(store: Store<MemoryTransaction>) {
+  const { runEarly } = transactionsOf(store);
+  if (runEarly === undefined) throw new TypeError("The memory store has optimistic admission");
+  return runEarly;
 }
 
 function transactionsOf({ transactions }: Store<MemoryTransaction>) {

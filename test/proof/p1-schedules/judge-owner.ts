@@ -54,6 +54,7 @@ function guardOf({ ask: { port, args } }: Change): { readonly guard: Guard | nul
     case "settlement.postpone":
       return { guard: args[1] as Guard | null };
     case "commit":
+    case "commitEarly":
       return { guard: (args[3] as { readonly replaces: Guard | null }).replaces };
     default:
       return null;

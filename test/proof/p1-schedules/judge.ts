@@ -15,6 +15,7 @@ export function judgeOf(plan: Plan): Judge {
     const reach = (what: string) => void reached.push(what);
     const change = { plan, ask, before, after, was, is, value: done.value, reach };
     const violation =
+      judgeAdmission(change) ??
       judgeOwner(change) ??
       judgeEdge(change) ??
       judgeSteps(change) ??
@@ -23,6 +24,17 @@ export function judgeOf(plan: Plan): Judge {
       judgeEnd(change);
     return { violation, reached };
   };
+}
+
+/** Whoever found its key held by somebody else commits nothing, however its handler was started. */
+function judgeAdmission({ ask: { port, args }, before, was, value, reach }: Change): string | null {
+  if (port === "openEarly") {
+    const { exclusive } = value as { readonly exclusive: boolean };
+    if (!exclusive || was !== null) reach("a handler was started and not admitted");
+  }
+  if (port !== "commit" && port !== "commitEarly") return null;
+  const open = before.open.find(({ id }) => id === args[0]);
+  return open?.exclusive === false ? `I4: ${port} by one that did not get the key` : null;
 }
 
 /** The business rows: once for each place of a life, with their record or step, for its own body. */

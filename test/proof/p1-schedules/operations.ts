@@ -21,6 +21,8 @@ export interface Plan {
   /** Of what is called or enqueued. */
   readonly kind: EffectKind;
   readonly leaseEnd: "reconcile" | "resume" | "rerun";
+  /** Of a transaction: whether its handler starts before its key is looked up. */
+  readonly admission: "pessimistic" | "optimistic";
   /** Steps: the last phase completes the attempt. */
   readonly finishes: boolean;
   /** Steps: the first phase enqueues an effect, too. */
@@ -62,7 +64,9 @@ function defineDirect(system: System, plan: Plan): Submit {
     const mail = plan.shape === "enqueue" ? effectOf(system, "mail", plan.kind) : null;
     // Never enqueued: a dispatcher is the same one as beside steps.
     if (mail !== null) effectOf(system, "charge", plan.kind);
-    const operation = latchkey.operation("op", { execution: "transaction", transactionLimitMs: 2_000 });
+    const { admission } = plan;
+    const options = { execution: "transaction", admission, transactionLimitMs: 2_000 } as const;
+    const operation = latchkey.operation("op", options);
     return (body) => {
       const work: Work<MemoryTransaction, "transaction"> = async ({ tx, attempt }) => {
         const { id: life } = attempt;

@@ -36,6 +36,8 @@ describe("without any reduction", () => {
   const cases = [
     ["transaction", "1101", "late"],
     ["transaction", "1111", "lost"],
+    ["optimistic", "1101", "late"],
+    ["optimistic", "1010", "lost"],
     ["lease", "0100", "late"],
     ["lease", "1000", "late"],
     ["lease", "0010", "late"],

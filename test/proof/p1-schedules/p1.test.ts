@@ -7,7 +7,7 @@ import { proofFailure, tier } from "./tier.ts";
 import { unitsOf } from "./units.ts";
 import { type Failure, runOnly, runUnit, type Unit, unitName } from "./work.ts";
 
-test.each(["transaction", "lease-asked", "steps-close-resume", "enqueue-lookup"])(
+test.each(["transaction", "optimistic", "lease-asked", "steps-close-resume", "enqueue-lookup"])(
   "%s: every schedule inside its small bound is right",
   async (name) => {
     const units = unitsOf("small").filter(({ configuration }) => configuration === name);

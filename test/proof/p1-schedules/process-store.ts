@@ -18,6 +18,7 @@ interface Kind {
 
 type Transactions = NonNullable<Store<MemoryTransaction>["transactions"]>;
 type Ended = { readonly end: "commit" | "rollback" | "abandon"; readonly value: unknown };
+type Admit = (found: object) => Promise<boolean>;
 
 const capabilities = {
   transactions: true,
@@ -26,6 +27,7 @@ const capabilities = {
   commitNotice: true,
   fenceSurvivesFailover: true,
   statusReads: "primary",
+  optimisticAdmission: true,
 } as const;
 
 /** @param name no two transactions of any processes have the same */
@@ -33,28 +35,58 @@ export function processStore(ask: AskFor, name: string): Store<MemoryTransaction
   const asking = (ports: readonly string[], prefix = "") =>
     Object.fromEntries(ports.map((port) => [port, (...args: unknown[]) => ask(`${prefix}${port}`, args)]));
   let opened = 0;
+  const nameOfNext = () => `${name} ${++opened}`;
+  const ended = async (
+    { id, request, commit }: { readonly id: string; readonly request: object; readonly commit: string },
+    { writes }: Buffered,
+    working: Promise<Ended>,
+    isOpen = () => true,
+  ) => {
+    const rollBack = async () => void (isOpen() && (await ask("rollback", [id])));
+    const { value, ...rest } = await rolledBackOnError(working, rollBack);
+    if (rest.end !== "commit") {
+      await rollBack();
+      return { kind: "rolled_back", value };
+    }
+    try {
+      const outcome: object = await ask(commit, [id, request, writes, rest]);
+      return { ...outcome, value };
+    } catch (error) {
+      return { kind: "in_doubt", value, error };
+    }
+  };
   const transaction =
     ({ open, commit }: Kind) =>
     async (request: object, work: (open: never) => Promise<Ended>) => {
-      const id = `${name} ${++opened}`;
+      const id = nameOfNext();
       const found: object = await ask(open, [id, request]);
-      const buffer = new Buffered();
-      const ran = await rolledBackOnError(work({ ...found, ...buffer.handle } as never), () =>
-        ask("rollback", [id]),
-      );
-      const { value, ...rest } = ran;
-      if (ran.end !== "commit") {
-        await ask("rollback", [id]);
-        return { kind: "rolled_back", value };
-      }
-      try {
-        const outcome: object = await ask(commit, [id, request, buffer.writes, rest]);
-        return { ...outcome, value };
-      } catch (error) {
-        return { kind: "in_doubt", value, error };
-      }
+      const buffer = new Buffered(async () => true);
+      const working = work({ ...found, ...buffer.handle } as never);
+      return ended({ id, request, commit }, buffer, working);
     };
+  /** It opens with the first use of its `tx`, or when it has to be known whether its work was admitted. */
+  const early = async (request: object, admit: Admit, work: (open: never) => Promise<Ended>) => {
+    const id = nameOfNext();
+    let isOpen = false;
+    const open = async () => {
+      const found: object = await ask("openEarly", [id, request]);
+      isOpen = true;
+      return admit(found);
+    };
+    let opening: Promise<boolean> | null = null;
+    const admitted = () => {
+      if (opening === null) {
+        opening = open();
+        opening.catch(() => {});
+      }
+      return opening;
+    };
+    const buffer = new Buffered(admitted);
+    const working = work({ ...buffer.handle, admitted } as never);
+    return ended({ id, request, commit: "commitEarly" }, buffer, working, () => isOpen);
+  };
   const transactions = {
+    runEarly: early,
     run: transaction({ open: "open", commit: "commit" }),
     phase: transaction({ open: "openPhase", commit: "commitPhase" }),
     deliver: transaction({ open: "openDelivery", commit: "commitDelivery" }),
@@ -110,17 +142,22 @@ async function rolledBackOnError(work: Promise<Ended>, rollBack: () => Promise<u
 /** What a handler writes stays with its process until it commits. */
 class Buffered {
   readonly writes: Write[] = [];
+  readonly #admitted: () => Promise<boolean>;
   #used = false;
   #revoked = false;
+
+  constructor(admitted: () => Promise<boolean>) {
+    this.#admitted = admitted;
+  }
 
   readonly handle = {
     tx: {
       insert: async (table: string, row: BusinessRow) => {
-        this.#use();
+        await this.#use();
         this.writes.push({ table, row });
       },
       rows: async (table: string) => {
-        this.#use();
+        await this.#use();
         return this.writes.filter((write) => write.table === table).map(({ row }) => row);
       },
     } satisfies MemoryTransaction,
@@ -130,8 +167,10 @@ class Buffered {
     },
   };
 
-  #use(): void {
+  async #use(): Promise<void> {
     if (this.#revoked) throw new LatchkeyError("tx-revoked");
     this.#used = true;
+    if (!(await this.#admitted())) throw new LatchkeyError("not-admitted");
+    if (this.#revoked) throw new LatchkeyError("tx-revoked");
   }
 }

@@ -2,7 +2,7 @@
 import type { Chooser, Option } from "./choosers.ts";
 import type { Wire } from "./gated-socket.ts";
 import type { Lane } from "./lane.ts";
-import type { Actor, FaultKind, Moment, Scenario, World } from "./scenario.ts";
+import type { Actor, Cast, FaultKind, Moment, Scenario, World } from "./scenario.ts";
 import { brokenEverywhere } from "./seen.ts";
 
 /** Beyond this many steps nobody gets anywhere. */
@@ -67,9 +67,10 @@ class Play {
     const own = this.#scenario.handlersCross === true ? 0 : stage.tally.of(deadlocked) - deadlocks;
     if (own > 0) stage.tally.count(ownDeadlocks, own);
     if (stuck !== null) return this.#played([stuck]);
-    await cast.aftermath?.();
+    const stuckAfterwards = await this.#afterwards(cast);
+    if (stuckAfterwards !== null) return this.#played([stuckAfterwards]);
     const seen = await this.#lane.look();
-    const broken = [...stage.offences, ...brokenEverywhere(seen), ...(await cast.check(seen))];
+    const broken = [...stage.offences, ...brokenEverywhere(seen), ...(await cast.check(seen, this.#fault))];
     return this.#played([...broken, ...(await this.#lane.end())]);
   }
 
@@ -102,6 +103,25 @@ class Play {
         return `L1: stuck, with ${[...this.#running].join(", ")} under way`;
       }
     }
+  }
+
+  /** Nothing is held back any more, and whoever pauses before another try goes on at once. Null: it has ended. */
+  async #afterwards({ aftermath }: Cast): Promise<string | null> {
+    const { stage, sessions } = this.#lane;
+    let isOver = false;
+    const over = () => {
+      isOver = true;
+      stage.noted();
+    };
+    const running = aftermath?.();
+    running?.then(over, over);
+    while (running !== undefined && !isOver) {
+      await stage.quiet();
+      const goesOn = isOver || sessions.map(({ clock }) => clock.endPause()).includes(true);
+      if (!goesOn && !(await stage.waitForServer())) return "L1: stuck after all was over";
+    }
+    await running;
+    return null;
   }
 
   #pick(what: string, max: number): number {

@@ -18,6 +18,8 @@ export interface Request extends Actor {
   readonly input: unknown;
   /** Null until then. */
   answered(): Answered | null;
+  /** How often its handler got past its first statement. */
+  passed(): number;
 }
 
 export interface Asking {
@@ -37,6 +39,7 @@ export function transactionRequest(world: World, session: Session, asking: Askin
   const { tenant, scope } = world.key;
   const { name = `request ${session.index}`, key = world.key.key, input } = asking;
   let answered: Answered | null = null;
+  let passed = 0;
   const latchkey = world.latchkey(session);
   const operation = latchkey.operation(scope, { isolation: world.isolation, ...asking.options });
   const effect: Effect<unknown, unknown> = latchkey.effect("mail", {
@@ -48,6 +51,7 @@ export function transactionRequest(world: World, session: Session, asking: Askin
     if (asking.work === undefined) {
       await tx.query(rowInsert(world.business), [key, attempt.id, name]);
     } else await asking.work(tx, attempt.id);
+    passed += 1;
     if (asking.enqueues === true) attempt.enqueue(effect, { to: name });
     return { by: name, life: attempt.id };
   };
@@ -56,6 +60,7 @@ export function transactionRequest(world: World, session: Session, asking: Askin
     key,
     input,
     answered: () => answered,
+    passed: () => passed,
     async run() {
       answered = await latchkey
         .run(operation, { tenant: asking.tenant ?? tenant, key, input }, work)
@@ -134,6 +139,20 @@ export function storedValue({ answer }: RecordRow): string {
 
 export function wordsOf(answered: Answered): string {
   return answered.kind === "threw" ? `threw ${answered.what}` : answered.kind;
+}
+
+/**
+ * Of requests that met no fault, at READ COMMITTED: the handler of a duplicate does not get past its first statement. At the
+ * other levels it may: whoever holds the key may look it up in a snapshot that is older than its lock.
+ */
+export function brokenAdmission(requests: readonly Request[]): readonly string[] {
+  return requests.flatMap((request) => {
+    const answered = request.answered();
+    const most = answered?.kind === "executed" ? 1 : 0;
+    if (answered === null || request.passed() <= most) return [];
+    const times = `${request.passed()} times`;
+    return [`L1: the handler of ${request.name} passed its first statement ${times}: ${wordsOf(answered)}`];
+  });
 }
 
 /** Two requests of one key whose inputs differ: at most one body is ever answered with a result. */

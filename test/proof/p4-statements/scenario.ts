@@ -70,8 +70,12 @@ export interface Cast {
   readonly moments: readonly Moment[];
   /** Everything is over, and nothing is held any more: what a client or a worker does next. */
   aftermath?(): Promise<void>;
-  /** What must not be, each with the invariant that it breaks. */
-  check(seen: Seen): Promise<readonly string[]>;
+  /**
+   * What must not be, each with the invariant that it breaks.
+   *
+   * @param fault what befell it; null: nothing did
+   */
+  check(seen: Seen, fault: FaultKind | null): Promise<readonly string[]>;
 }
 
 export interface Scenario {

@@ -54,6 +54,7 @@ export const wholes: readonly Whole[] = [
     ],
     none,
   ),
+  ...wholesOf(["optimistic-twice"], none).filter(({ isolation }) => isolation !== "serializable"),
   ...wholesOf(["late-commit", "ordered-effects", "gathered-alone"], faultKinds),
   { scenario: "batch-late-commit", isolation: "read committed", faults: faultKinds },
 ];
@@ -65,6 +66,7 @@ const divergedMax = 100;
 export const smallWholes: readonly Whole[] = [
   { scenario: "late-commit", isolation: "read committed", faults: faultKinds },
   { scenario: "batch-late-commit", isolation: "read committed", faults: faultKinds },
+  { scenario: "optimistic-twice", isolation: "read committed", faults: none },
   { scenario: "removed-page", isolation: "read committed", faults: none },
   { scenario: "gathered-look-ups", isolation: "read committed", faults: none },
   { scenario: "gathered-reservations", isolation: "read committed", faults: none },

@@ -37,18 +37,6 @@ export const postgresBugs: readonly Bug[] = [
     tiers: ["P4", "P3"],
   },
   {
-    name: "under optimistic admission the handler's first statement goes out without BEGIN",
-    recreates: null,
-    changes: [
-      {
-        file: "sql/pg/optimistic-opening.ts",
-        find: "const statements = [begin(isolation), ...opening];",
-        replace: "const statements = isolation === null ? [begin(isolation), ...opening] : [...opening];",
-      },
-    ],
-    tiers: ["P4"],
-  },
-  {
     name: "a COMMIT in doubt is looked up without waiting for its lock",
     recreates: "protocol-review.md 2",
     changes: [

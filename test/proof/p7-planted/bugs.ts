@@ -4,6 +4,7 @@ import { callBugs } from "./bugs-calls.ts";
 import { engineBugs } from "./bugs-engine.ts";
 import { gatheredLeaseBugs } from "./bugs-gathered-leases.ts";
 import { lookUpBugs } from "./bugs-look-ups.ts";
+import { optimisticBugs } from "./bugs-optimistic.ts";
 import { outboxBugs } from "./bugs-outbox.ts";
 import { postgresBugs } from "./bugs-postgres.ts";
 import { removalBugs } from "./bugs-removals.ts";
@@ -14,6 +15,7 @@ export const bugs: readonly Bug[] = [
   ...callBugs,
   ...outboxBugs,
   ...postgresBugs,
+  ...optimisticBugs,
   ...batchBugs,
   ...lookUpBugs,
   ...gatheredLeaseBugs,

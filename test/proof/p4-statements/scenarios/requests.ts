@@ -1,8 +1,23 @@
 /** Requests for one key, through the whole of Latchkey. */
 
 import { recordCleaner } from "../../../../packages/latchkey/src/workers/record-cleaner.ts";
-import { brokenAnswers, brokenMisuse, type Request, transactionRequest, wordsOf } from "../requests.ts";
-import { type Cast, everyIsolation, faultKinds, type Scenario, type Tx, type World } from "../scenario.ts";
+import {
+  brokenAdmission,
+  brokenAnswers,
+  brokenMisuse,
+  type Request,
+  transactionRequest,
+  wordsOf,
+} from "../requests.ts";
+import {
+  type Cast,
+  everyIsolation,
+  type FaultKind,
+  faultKinds,
+  type Scenario,
+  type Tx,
+  type World,
+} from "../scenario.ts";
 import type { Seen } from "../seen.ts";
 
 /** Whatever became of the others, the client that comes again gets the first result, or runs it. */
@@ -16,7 +31,7 @@ function judged(
     actors: requests,
     moments,
     aftermath: () => again.run().then(() => {}),
-    async check(seen) {
+    async check(seen, fault) {
       const last = again.answered();
       const ended = last?.kind === "executed" || last?.kind === "replay";
       const all = [...requests, again];
@@ -24,6 +39,7 @@ function judged(
         ...(ended ? [] : [`L1: the client that came again got ${last === null ? "nothing" : wordsOf(last)}`]),
         ...brokenAnswers({ requests: all, seen }),
         ...brokenMisuse(all),
+        ...(isOrderly(world, fault) ? brokenAdmission(all) : []),
         ...brokenCount(seen.effects.length, world),
       ];
     },
@@ -121,15 +137,23 @@ function judgedLate(world: World, requests: readonly Request[], makeLast: () => 
       last = makeLast();
       await last.run();
     },
-    async check(seen) {
+    async check(seen, fault) {
       if (last === null) return ["L1: nobody came again"];
       const misused = last.answered()?.kind === "key_misuse";
       // A COMMIT in doubt may have been the other body's.
       const all = misused ? requests : [...requests, last];
       world.tally.count(misused ? "last client met the other body" : "last client was served");
-      return [...brokenAnswers({ requests: all, seen }), ...brokenMisuse(all)];
+      return [
+        ...brokenAnswers({ requests: all, seen }),
+        ...brokenMisuse(all),
+        ...(isOrderly(world, fault) ? brokenAdmission(all) : []),
+      ];
     },
   };
+}
+
+function isOrderly({ isolation }: World, fault: FaultKind | null): boolean {
+  return fault === null && isolation === "read committed";
 }
 
 const times = { retentionMs: 60_000, forgetAfterMs: 120_000 };
