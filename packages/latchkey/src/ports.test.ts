@@ -39,11 +39,20 @@ test("a pause ends by its timer, or at once by its signal", async () => {
   await pause(clock, 1_000_000, abort.signal);
 });
 
-test("the process is kept alive until it is let go, and let go twice is the same", () => {
+test("the process is kept alive until it is let go, and let go twice is the same", async () => {
   const held = () => process.getActiveResourcesInfo().filter((kind) => kind === "Timeout").length;
   const before = held();
   const cancel = systemPorts.clock.startTimer(60_000, () => {}, "background");
   expect(held(), "a background timer does not").toBe(before);
+  const cancels = [1, 2].map(() => systemPorts.clock.startTimer(60_000, () => {}));
+  expect(held(), "awaited timers do").toBe(before + 1);
+  for (const cancelAwaited of [...cancels, ...cancels]) cancelAwaited();
+  expect(held()).toBe(before);
+  const fired = Promise.withResolvers<void>();
+  systemPorts.clock.startTimer(1, fired.resolve);
+  expect(held()).toBe(before + 1);
+  await fired.promise;
+  expect(held(), "nor one that has fired").toBe(before);
   const letGo = systemPorts.clock.keepAlive();
   expect(held()).toBe(before + 1);
   letGo();
