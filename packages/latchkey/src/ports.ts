@@ -47,13 +47,20 @@ export interface Ports {
   readonly random: Random;
 }
 
+/** How long after the last awaited timer the holder can remain, where `unref` does nothing. */
+const holderMs = 10_000;
+
+/** Taken at import: a test's replacement of `setTimeout` must not run the holder. */
+const { setTimeout: setRealTimeout } = globalThis;
+
 /**
- * Keeps the process alive while timers are awaited, so that they need not do so themselves: whenever Node clears the last
- * timer of a delay that keeps the process alive, it drops its list for that delay, which costs three times as much as the timer.
+ * Keeps the process alive while timers are awaited, so that they need not do so themselves. When the last referenced timer of
+ * a delay is cleared, Node drops its list for that delay, too, which costs three times as much as the timer. The list of
+ * unreferenced timers stays until it expires.
  */
 class AwaitedTimers {
   #count = 0;
-  /** Created when first needed: edge workers have no timers before their first request. */
+  /** Created when first needed: workerd allows no timers at module level. */
   #holder: NodeJS.Timeout | null = null;
 
   /** Returns the function to call when the timer has fired or was stopped. */
@@ -73,32 +80,34 @@ class AwaitedTimers {
     this.#holder ??= setRealTimeout(() => {
       this.#holder = null;
       if (this.#count > 0) this.#hold();
-    }, timerMaxMs);
+    }, holderMs);
     this.#holder.ref();
   }
 }
 
-/** An application that replaces `setTimeout` in its tests must not get the holder to run. */
-const { setTimeout: setRealTimeout } = globalThis;
 const awaitedTimers = new AwaitedTimers();
 
 const systemClock: Clock = {
   monotonicMs: () => performance.now(),
   wallMs: () => Date.now(),
   startTimer(delayMs, task, kind = "awaited") {
-    let isOver = nothing;
+    let end = nothing;
     const timer = setTimeout(() => {
-      isOver();
+      end();
       task();
     }, delayMs);
-    // The runtimes of edge workers return a number, and have no process to keep alive.
+    // Some runtimes of edge workers return a number, and have no process to keep alive.
     if (typeof timer === "object") {
-      timer.unref();
-      if (kind === "awaited") isOver = awaitedTimers.add();
+      if (kind === "background") timer.unref();
+      else if (setTimeout === setRealTimeout) {
+        end = awaitedTimers.add();
+        timer.unref();
+      }
+      // Otherwise it is a test's, which may drop it without running or clearing it.
     }
     return () => {
       clearTimeout(timer);
-      isOver();
+      end();
     };
   },
   keepAlive() {

@@ -2,6 +2,7 @@
 import type { Fence, Fingerprint, Guard, RecordKey } from "../../../packages/latchkey/src/engine/record.ts";
 import type { Owner } from "../../../packages/latchkey/src/stores/journal.ts";
 import type { EffectClaim } from "../../../packages/latchkey/src/stores/outbox.ts";
+import { isCommit } from "./ask.ts";
 import type { Change } from "./change.ts";
 import { isAllowed } from "./judge-edges.ts";
 import { isSame } from "./text.ts";
@@ -64,7 +65,9 @@ function guardOf({ ask: { port, args } }: Change): { readonly guard: Guard | nul
 function judgeGuarded(change: Change, { guard }: { readonly guard: Guard | null }): string | null {
   const { ask, was, is, reach } = change;
   if (isSame(was, is)) {
-    reach(`a lost race: ${ask.port}`);
+    // A COMMIT can also be refused because its transaction was idle for too long.
+    const { kind = "lost" } = (change.value ?? {}) as { readonly kind?: string };
+    if (!isCommit(ask.port) || kind === "lost") reach(`a lost race: ${ask.port}`);
     return null;
   }
   const record = was?.record ?? null;

@@ -68,10 +68,16 @@ export function processStore(ask: AskFor, name: string): Store<MemoryTransaction
   const early = async (request: object, admit: Admit, work: (open: never) => Promise<Ended>) => {
     const id = nameOfNext();
     let isOpen = false;
+    let isAdmitted = false;
     const open = async () => {
-      const found: object = await ask("openEarly", [id, request]);
+      // Without a reply its connection is closed, which the server learns at any time from then on.
+      const found: object = await ask("openEarly", [id, request]).catch((error: unknown) => {
+        void ask("rollback", [id]);
+        throw error;
+      });
       isOpen = true;
-      return admit(found);
+      isAdmitted = await admit(found);
+      return isAdmitted;
     };
     let opening: Promise<boolean> | null = null;
     const admitted = () => {
@@ -82,7 +88,12 @@ export function processStore(ask: AskFor, name: string): Store<MemoryTransaction
       return opening;
     };
     const buffer = new Buffered(admitted);
-    const working = work({ ...buffer.handle, admitted } as never);
+    const working = work({ ...buffer.handle, admitted } as never).then((ran) => {
+      if (ran.end === "commit" && !isAdmitted) {
+        throw new TypeError("A transaction that was not admitted cannot be committed");
+      }
+      return ran;
+    });
     return ended({ id, request, commit: "commitEarly" }, buffer, working, () => isOpen);
   };
   const transactions = {

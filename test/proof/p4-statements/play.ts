@@ -115,7 +115,8 @@ class Play {
     };
     const running = aftermath?.();
     running?.then(over, over);
-    while (running !== undefined && !isOver) {
+    for (let steps = 0; running !== undefined && !isOver; steps++) {
+      if (steps > stepsMax) return `L1: no end ${stepsMax} steps after all was over`;
       await stage.quiet();
       const goesOn = isOver || sessions.map(({ clock }) => clock.endPause()).includes(true);
       if (!goesOn && !(await stage.waitForServer())) return "L1: stuck after all was over";

@@ -10,6 +10,8 @@ import { rowInsert } from "./handler-texts.ts";
 import type { Actor, Session, Tx, World } from "./scenario.ts";
 import type { RecordRow, Seen } from "./seen.ts";
 
+export const notAdmitted = "handler started, and not admitted";
+
 export type Answered = RunResult<unknown> | { readonly kind: "threw"; readonly what: string };
 
 /** One request, and the reply to its caller. */
@@ -18,7 +20,7 @@ export interface Request extends Actor {
   readonly input: unknown;
   /** Null until then. */
   answered(): Answered | null;
-  /** How often its handler got past its first statement. */
+  /** How often its handler got past its first statement; with `work`, past all of it. */
   passed(): number;
 }
 
@@ -48,9 +50,12 @@ export function transactionRequest(world: World, session: Session, asking: Askin
     execute: async () => null,
   });
   const work = async ({ tx, attempt }: HandlerContext<Tx, "transaction">) => {
-    if (asking.work === undefined) {
-      await tx.query(rowInsert(world.business), [key, attempt.id, name]);
-    } else await asking.work(tx, attempt.id);
+    const working =
+      asking.work?.(tx, attempt.id) ?? tx.query(rowInsert(world.business), [key, attempt.id, name]);
+    await working.catch((error: unknown) => {
+      if (isLatchkeyError(error) && error.code === "not-admitted") world.tally.count(notAdmitted);
+      throw error;
+    });
     passed += 1;
     if (asking.enqueues === true) attempt.enqueue(effect, { to: name });
     return { by: name, life: attempt.id };
@@ -151,7 +156,9 @@ export function brokenAdmission(requests: readonly Request[]): readonly string[]
     const most = answered?.kind === "executed" ? 1 : 0;
     if (answered === null || request.passed() <= most) return [];
     const times = `${request.passed()} times`;
-    return [`L1: the handler of ${request.name} passed its first statement ${times}: ${wordsOf(answered)}`];
+    return [
+      `admission: the handler of ${request.name} passed its first statement ${times}: ${wordsOf(answered)}`,
+    ];
   });
 }
 

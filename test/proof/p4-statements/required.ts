@@ -16,6 +16,7 @@ export const reachedAlways: readonly string[] = [
   "late bytes never arrived",
   "COMMIT of several messages",
   "shared transaction undone",
+  "handler started, and not admitted",
 ];
 
 /** By one of some thousands. */
