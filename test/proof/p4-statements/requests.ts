@@ -10,7 +10,7 @@ import { rowInsert } from "./handler-texts.ts";
 import type { Actor, Session, Tx, World } from "./scenario.ts";
 import type { RecordRow, Seen } from "./seen.ts";
 
-export const notAdmitted = "handler started, and not admitted";
+const notAdmitted = "handler started, and not admitted";
 
 export type Answered = RunResult<unknown> | { readonly kind: "threw"; readonly what: string };
 
