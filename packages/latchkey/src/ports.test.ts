@@ -1,3 +1,6 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { describe, expect, test } from "vitest";
 import { manualPorts } from "../../../test/support/manual-ports.ts";
 import { pause, systemPorts, uuidVersion7 } from "./ports.ts";
@@ -41,8 +44,11 @@ test("a pause ends by its timer, or at once by its signal", async () => {
 
 describe("what keeps the process alive", async () => {
   // Other tests of this process may be waiting for timers of the module that all of them share.
-  const alone = new URL("./ports.ts?alone", import.meta.url).href;
-  const { clock } = ((await import(alone)) as typeof import("./ports.ts")).systemPorts;
+  const loadAlone = async (name: string) => {
+    const { href } = new URL(`./ports.ts?${name}`, import.meta.url);
+    return ((await import(href)) as typeof import("./ports.ts")).systemPorts.clock;
+  };
+  const clock = await loadAlone("alone");
   const held = () => process.getActiveResourcesInfo().filter((kind) => kind === "Timeout").length;
 
   test("`keepAlive`, until it is let go; letting go twice is the same", () => {
@@ -66,6 +72,22 @@ describe("what keeps the process alive", async () => {
     cancelOther?.();
     expect(held()).toBe(before);
     cancelBackground();
+  });
+
+  test("without what the first caller has in its asynchronous context", async () => {
+    setFlagsFromString("--expose-gc");
+    const collect = runInNewContext("gc") as () => void;
+    const context = new AsyncLocalStorage<object>();
+    const { startTimer } = await loadAlone("in-context");
+    const inContext = () => {
+      const kept = {};
+      context.run(kept, () => startTimer(60_000, () => {}))();
+      return new WeakRef(kept);
+    };
+    const kept = inContext();
+    await new Promise((resolve) => setImmediate(resolve));
+    collect();
+    expect(kept.deref()).toBeUndefined();
   });
 
   test("no timer of a replaced `setTimeout`, which may be dropped without running", () => {

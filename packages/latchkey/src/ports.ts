@@ -2,6 +2,7 @@
  * The process's clock, timers and randomness. Everything in Latchkey that waits, measures or draws goes through
  * these two ports, so that a proof can drive every schedule. This is the only file that touches the real ones.
  */
+import { AsyncResource } from "node:async_hooks";
 import { randomFillSync } from "node:crypto";
 
 /** Stops a timer. Calling it twice, or after the timer fired, does nothing. */
@@ -53,6 +54,9 @@ const holderMs = 10_000;
 /** Taken at import: a test's replacement of `setTimeout` must not run the holder. */
 const { setTimeout: setRealTimeout } = globalThis;
 
+/** A timer keeps its caller's asynchronous context, here that of the first request, for as long as it is set. */
+const startHolder = AsyncResource.bind((task: () => void) => setRealTimeout(task, holderMs));
+
 /**
  * Keeps the process alive while timers are awaited, so that they need not do so themselves. When the last referenced timer of
  * a delay is cleared, Node drops its list for that delay, too, which costs three times as much as the timer. The list of
@@ -77,10 +81,10 @@ class AwaitedTimers {
   }
 
   #hold(): void {
-    this.#holder ??= setRealTimeout(() => {
+    this.#holder ??= startHolder(() => {
       this.#holder = null;
       if (this.#count > 0) this.#hold();
-    }, holderMs);
+    });
     this.#holder.ref();
   }
 }
