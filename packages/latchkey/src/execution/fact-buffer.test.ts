@@ -77,13 +77,43 @@ test("a key that is often requested takes no more room than thirty facts", async
   ]);
 });
 
-test("more keys than fit are dropped and counted; known ones still count", async () => {
-  const { clock, kept, dropped, note } = setUp();
-  for (let number = 0; number < 503; number += 1) note(`key-${number}`);
-  note("key-0");
+test("a key that is repeated all the time is written every five seconds", async () => {
+  const { clock, kept, note } = setUp();
+  const repeatFor = async (seconds: number) => {
+    for (let number = 0; number < seconds * 10; number += 1) {
+      note("hot");
+      await clock.advance(second / 10);
+    }
+  };
+  const written = () => kept.map((groups) => groups.map(({ key, count }) => [key.key, count]));
+  await repeatFor(5);
+  expect(written()).toEqual([[["hot", 10]]]);
+  note("other");
+  await repeatFor(1);
+  expect(written().slice(1)).toEqual([
+    [
+      ["hot", 50],
+      ["other", 1],
+    ],
+  ]);
+  await repeatFor(4);
+  expect(kept).toHaveLength(2);
   await clock.advance(second);
-  expect(kept[0]).toHaveLength(500);
+  expect(written().slice(2)).toEqual([[["hot", 40]]]);
+  await clock.advance(10 * second);
+  note("hot");
+  await clock.advance(second);
+  expect(written().slice(3), "after a pause, a second later again").toEqual([[["hot", 1]]]);
+});
+
+test("more keys than fit are dropped and counted; known ones still count, and a round writes 500 keys", async () => {
+  const { clock, kept, dropped, note } = setUp();
+  for (let number = 0; number < 2_503; number += 1) note(`key-${number}`);
+  note("key-0");
+  await clock.advance(5 * second);
+  expect(kept.map((groups) => groups.length)).toEqual([500, 500, 500, 500, 500]);
   expect(kept[0]?.[0]?.count).toBe(2);
+  expect(new Set(kept.flat().map(({ key }) => key.key)).size).toBe(2_500);
   expect(dropped).toEqual([[3, null]]);
 });
 

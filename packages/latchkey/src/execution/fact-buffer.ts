@@ -1,6 +1,7 @@
 /**
- * Collects facts and writes them to the store once a second, so that no request writes one. Facts that do not fit, or cannot
- * be written, are dropped and counted: facts only inform people, and no decision depends on them.
+ * Collects facts and writes them to the store once a second, so that no request writes one. Those of a key that was written a
+ * short time ago wait a few seconds. Facts that do not fit, or cannot be written, are dropped and counted: facts only inform
+ * people, and no decision depends on them.
  */
 import type { RecordKey } from "../engine/record.ts";
 import type { CancelTimer, Clock } from "../ports.ts";
@@ -15,9 +16,13 @@ import {
 import { withLimit } from "../time/time-limit.ts";
 
 const keepEveryMs = 1_000;
+/** A row takes Postgres 0.25 ms, too much to write it each second for a key that is repeated all the time. */
+const sameKeyEveryMs = 5_000;
 const stopLimitMs = 500;
-/** Groups of key and kind per second: on Postgres 500 take about 15 ms of one backend. */
-const groupsMax = 500;
+/** Groups of key and kind that a round writes: on Postgres 500 take about 0.1 s of one backend. */
+const writtenMax = 500;
+/** Groups that wait. */
+const groupsMax = 2_500;
 
 export interface Fact extends FactMeaning {
   readonly kind: FactKind;
@@ -46,7 +51,9 @@ export class FactBuffer {
   readonly #store: FactSupport;
   readonly #clock: Clock;
   readonly #onDropped: FactBufferEvents["onDropped"];
-  #groups = new Map<string, Group>();
+  readonly #groups = new Map<string, Group>();
+  /** When a group may be written again, by the monotonic clock. */
+  readonly #writeAgainAtMs = new Map<string, number>();
   #dropped = 0;
   #cancelTimer: CancelTimer | null = null;
   #round: Promise<void> | null = null;
@@ -75,7 +82,7 @@ export class FactBuffer {
       await this.#round;
       this.#cancelTimer?.();
       this.#cancelTimer = null;
-      await this.#keep();
+      while (this.#groups.size > 0) await this.#keep(this.#take(() => true));
     });
   }
 
@@ -102,7 +109,7 @@ export class FactBuffer {
     if (this.#cancelTimer !== null || this.#round !== null) return;
     const keep = () => {
       this.#cancelTimer = null;
-      this.#round = this.#keep().finally(() => {
+      this.#round = this.#keep(this.#takeDue()).finally(() => {
         this.#round = null;
         if (this.#groups.size > 0) this.#schedule();
       });
@@ -110,10 +117,23 @@ export class FactBuffer {
     this.#cancelTimer = this.#clock.startTimer(keepEveryMs, keep, "background");
   }
 
-  async #keep(): Promise<void> {
-    const groups = [...this.#groups.values()];
+  #takeDue(): ReadonlyMap<string, Group> {
+    const nowMs = this.#clock.monotonicMs();
+    for (const [name, atMs] of this.#writeAgainAtMs) if (atMs <= nowMs) this.#writeAgainAtMs.delete(name);
+    const due = this.#take((name) => !this.#writeAgainAtMs.has(name));
+    for (const name of due.keys()) this.#writeAgainAtMs.set(name, nowMs + sameKeyEveryMs);
+    return due;
+  }
+
+  #take(isDue: (name: string) => boolean): ReadonlyMap<string, Group> {
+    const due = new Map([...this.#groups].filter(([name]) => isDue(name)).slice(0, writtenMax));
+    for (const name of due.keys()) this.#groups.delete(name);
+    return due;
+  }
+
+  async #keep(due: ReadonlyMap<string, Group>): Promise<void> {
+    const groups = [...due.values()];
     const dropped = this.#dropped;
-    this.#groups = new Map();
     this.#dropped = 0;
     const nowMs = this.#clock.monotonicMs();
     let lost: { readonly count: number; readonly error: unknown } = { count: dropped, error: null };

@@ -40,7 +40,7 @@ kept as (
     facts = case when k.record_id = excluded.record_id then (select
         pg_catalog.jsonb_agg(e.value order by e.place)
       from pg_catalog.jsonb_array_elements(k.facts || excluded.facts) with ordinality e (value, place)
-      where e.place <= 10 or e.place > pg_catalog.jsonb_array_length(k.facts || excluded.facts) - 20) else
+      where e.place <= 10 or e.place > pg_catalog.jsonb_array_length(k.facts) + pg_catalog.jsonb_array_length(excluded.facts) - 20) else
     excluded.facts end
   returning 1)
 select pg_catalog.count(*)::int as kept,
