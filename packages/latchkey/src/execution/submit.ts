@@ -18,22 +18,18 @@ import { runTransaction } from "./transaction/run-transaction.ts";
  *
  * @param batches shares its transactions; for an operation under `transaction`
  */
-export async function submit<Tx, E extends Execution>(
+export function submit<Tx, E extends Execution>(
   runtime: Runtime<Tx>,
   operation: Operation<E>,
   sent: Submission,
   work: Work<Tx, E>,
   batches: SharedRounds<Tx> | null = null,
 ): Promise<Result> {
-  const submission = withStoredKey(runtime, sent);
-  const { lifecycle, tracing } = runtime;
-  const run = (given: Submitted) =>
-    lifecycle.run(() =>
-      guardNesting(given.key, (inside) =>
-        execute(runtime, operation, given, (context) => inside(() => work(context)), batches),
-      ),
-    );
-  return await (tracing === null ? run(submission) : inRequestSpan(tracing, operation, submission, run));
+  return begin(runtime, operation, sent, (submission) =>
+    guardNesting(submission.key, (inside) =>
+      execute(runtime, operation, submission, (context) => inside(() => work(context)), batches),
+    ),
+  );
 }
 
 function execute<Tx, E extends Execution>(
@@ -63,15 +59,24 @@ export async function submitOwned<Tx, E extends Execution, I>(
   input: I,
   batches: SharedRounds<Tx> | null = null,
 ): Promise<Result> {
-  const { guard, lifecycle, tracing } = runtime;
-  const submission = withStoredKey(runtime, sent);
-  const run = (given: Submitted) =>
-    lifecycle.run(() =>
-      guardNesting(given.key, (inside) =>
-        inside(() => guard(() => executeOwned(runtime, operation, given, input, batches))),
-      ),
-    );
-  return tracing === null ? run(submission) : inRequestSpan(tracing, operation, submission, run);
+  return begin(runtime, operation, sent, (submission) =>
+    guardNesting(submission.key, (inside) =>
+      inside(() => runtime.guard(() => executeOwned(runtime, operation, submission, input, batches))),
+    ),
+  );
+}
+
+function begin<Tx>(
+  runtime: Runtime<Tx>,
+  operation: Operation,
+  sent: Submission,
+  run: (submission: Submitted) => Promise<Result>,
+): Promise<Result> {
+  const { lifecycle, tracing } = runtime;
+  return lifecycle.run(() => {
+    const submission = withStoredKey(runtime, sent);
+    return tracing === null ? run(submission) : inRequestSpan(tracing, operation, submission, run);
+  });
 }
 
 function withStoredKey<Tx>(runtime: Runtime<Tx>, sent: Submission): Submission {

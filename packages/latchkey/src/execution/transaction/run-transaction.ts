@@ -71,7 +71,7 @@ function isFinished(result: Result): boolean {
 /** No round begins after the handler's time limit: by then its caller has waited long enough. */
 async function untilDecided<Tx>(job: Job<Tx>): Promise<Result> {
   const { clock, random } = job.runtime.ports;
-  const shared = await (job.batches?.round(job) ?? null);
+  const shared = job.batches === null ? null : await job.batches.round(job);
   if (shared !== null) return shared;
   const own = { ...job, batches: null };
   const deadline = clock.monotonicMs() + job.operation.settings.transactionLimitMs;

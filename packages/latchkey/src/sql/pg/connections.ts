@@ -118,7 +118,7 @@ export class Connections {
   }
 
   get #busyCount(): number {
-    return this.#connector.busyCount ?? this.#share.out.size;
+    return this.#connector.busyCount ?? this.#share.outCount;
   }
 
   /** If every client is checked out, the pool is too small; otherwise the database does not accept connections. */

@@ -1,6 +1,7 @@
 /** One statement that commits by itself, on one connection, and what its reply means. */
 
 import { isLatchkeyError, type LatchkeyError, StoreError } from "../../errors.ts";
+import type { ConnectionState } from "../../sql/pg/connection-state.ts";
 import type { Connection } from "../../sql/pg/connections.ts";
 import { begin, commit, rollback } from "../../sql/pg/control-statements.ts";
 import { type PipelineReply, PipelineTimeout } from "../../sql/pg/pipeline.ts";
@@ -33,7 +34,12 @@ export async function autocommit(
   if (reply.statementsUnknown && reply.status === "I") reply = await alone(connection, statement);
   // Other code left a transaction open on this connection: nothing was committed, and nothing may be.
   if (reply.status !== "I") connection.destroy();
-  if (reply.error !== null) return failed(reply, kind);
+  if (reply.error !== null) {
+    // This error cannot occur at READ COMMITTED, so the session has another level by now.
+    const { state } = connection;
+    if (state?.isolation === "read committed" && sqlStateOf(reply.error) === "40001") state.isolation = null;
+    return failed(reply, kind);
+  }
   if (reply.status !== "I") return { error: failure("rolled_back", leftOpen), again: "at_once" };
   const rows = reply.replies[0]?.rows ?? [];
   if (kind === "read" || !isWarned(reply, 1) || (await isDurable(connection))) return { rows };
@@ -49,15 +55,17 @@ const sessionStatement = plainStatement("session", sql.session).bind({});
  * fail. A level that is not known yet is read in the same pipeline. If a transaction is open already, nothing is sent, because
  * BEGIN would only warn, and COMMIT would end that transaction.
  */
-async function alone(connection: Connection, statement: SqlStatement): Promise<PipelineReply> {
+function alone(connection: Connection, statement: SqlStatement): Promise<PipelineReply> {
   const { state } = connection;
-  if (state === null) return connection.sendPipeline([statement]);
-  if (state.isolation === "read committed") {
-    const reply = await connection.sendPipeline([statement]);
-    // This error cannot occur at READ COMMITTED, so the session has another level by now.
-    if (reply.error !== null && sqlStateOf(reply.error) === "40001") state.isolation = null;
-    return reply;
-  }
+  if (state === null || state.isolation === "read committed") return connection.sendPipeline([statement]);
+  return atReadCommitted(connection, statement, state);
+}
+
+async function atReadCommitted(
+  connection: Connection,
+  statement: SqlStatement,
+  state: ConnectionState,
+): Promise<PipelineReply> {
   if (state.isolation === null) {
     const reply = await connection.sendPipeline([sessionStatement, statement]);
     const [session] = reply.replies;

@@ -49,11 +49,10 @@ export class Confirmation {
   /**
    * The result of the look-up, once it is certain that it cannot be lost.
    *
-   * @param rows what the look-up returned, if it has been sent
    * @throws {StoreError} when the standby did not confirm it in time
    */
-  async read(look: SqlStatement, rows = this.#executor.read(look)): Promise<Reading> {
-    const { reading, unconfirmed } = lookOf(await rows);
+  async read(look: SqlStatement): Promise<Reading> {
+    const { reading, unconfirmed } = lookOf(await this.#executor.read(look));
     return unconfirmed ? this.readAgain(look) : reading;
   }
 

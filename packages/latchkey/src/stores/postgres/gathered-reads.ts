@@ -51,6 +51,8 @@ export class GatheredReads {
    * @throws {StoreError} as `PostgresExecutor.read`; callers whose look-ups have failed together get the same error
    */
   read(key: RecordKey, single: SqlStatement): Promise<readonly SqlRow[]> {
+    const alone = this.#gathering.alone(() => this.#parts.executor.read(single));
+    if (alone !== null) return alone;
     return this.#gathering.add({ ...gatheredCall("LatchkeyRead"), key, single });
   }
 

@@ -9,7 +9,7 @@ import type { CancelTimer, Clock } from "../../ports.ts";
 /** Bounds what one statement does, and what one reply holds. */
 const callsMax = 100;
 
-/** A statement that takes longer, for example on a dead connection, no longer keeps others waiting. */
+/** No call waits longer than this for statements that do not end, for example on a dead connection. */
 export const patienceMs = 20;
 
 export interface GatheredCall<Result> {
@@ -21,7 +21,7 @@ export interface GatheredCall<Result> {
 export interface GatheringParts<Call> {
   readonly clock: Pick<Clock, "startTimer">;
   readonly sentMax: number;
-  /** Null: however long a statement takes, the others wait for it, since all of them have one connection. */
+  /** How long calls wait. Null: however long a statement takes, since all of them have one connection. */
   readonly patienceMs: number | null;
   /**
    * Whether calls come in bursts, as after a batch of other calls. The first call of a burst then waits for the others: for one
@@ -35,11 +35,24 @@ export interface GatheringParts<Call> {
 export class Gathering<Result, Call extends GatheredCall<Result>> {
   readonly #parts: GatheringParts<Call>;
   #waiting: Call[] = [];
+  /** How many calls are under way, without those that nobody waits for any more. */
   #sent = 0;
+  /** Counts how often calls stopped waiting for those under way. */
+  #losses = 0;
+  #cancelPatience: CancelTimer | null = null;
   #isBurst = false;
 
   constructor(parts: GatheringParts<Call>) {
     this.#parts = parts;
+  }
+
+  /** Runs a call by itself, at once. Null if it has to wait, so that it must be added. */
+  alone(run: () => Promise<Result>): Promise<Result> | null {
+    if (this.#waiting.length > 0 || this.#sent >= this.#parts.sentMax) return null;
+    const end = this.#begin(1);
+    const result = run();
+    result.then(end, end);
+    return result;
   }
 
   add(call: Call): Promise<Result> {
@@ -60,35 +73,46 @@ export class Gathering<Result, Call extends GatheredCall<Result>> {
   #sendWaiting(): void {
     while (this.#sent < this.#parts.sentMax && this.#waiting.length > 0) {
       const batch = this.#waiting.splice(0, callsMax);
-      void batch[0]?.caller.runInAsyncScope(() => this.#run(batch));
+      const end = this.#begin(batch.length);
+      void batch[0]?.caller.runInAsyncScope(() => this.#parts.send(batch)).finally(end);
     }
+    if (this.#waiting.length > 0) this.#startPatience();
+    else this.#endPatience();
   }
 
-  async #run(batch: readonly Call[]): Promise<void> {
-    this.#sent += batch.length;
-    let isCounted = true;
-    const next = () => {
-      if (!isCounted) return;
-      isCounted = false;
-      this.#sent -= batch.length;
+  /** Counts calls as under way until the returned function is called, which must happen once. */
+  #begin(calls: number): () => void {
+    const losses = this.#losses;
+    this.#sent += calls;
+    return () => {
+      if (losses !== this.#losses) return;
+      this.#sent -= calls;
       this.#sendWaiting();
     };
+  }
+
+  #startPatience(): void {
+    const { clock, patienceMs: limitMs } = this.#parts;
+    // The statement has a time limit of its own, which keeps the process alive.
+    if (limitMs === null || this.#cancelPatience !== null) return;
     try {
-      const cancel = this.#losePatience(next);
-      await this.#parts.send(batch);
-      cancel();
+      this.#cancelPatience = clock.startTimer(limitMs, () => this.#losePatience(), "background");
     } catch (error) {
       // The clock is the application's, and may throw.
-      for (const { result } of batch) result.reject(error);
-    } finally {
-      next();
+      for (const { result } of this.#waiting.splice(0)) result.reject(error);
     }
   }
 
-  #losePatience(next: () => void): CancelTimer {
-    const { clock, patienceMs: limitMs } = this.#parts;
-    // The statement has a time limit of its own, which keeps the process alive.
-    return limitMs === null ? () => {} : clock.startTimer(limitMs, next, "background");
+  #losePatience(): void {
+    this.#cancelPatience = null;
+    this.#losses += 1;
+    this.#sent = 0;
+    this.#sendWaiting();
+  }
+
+  #endPatience(): void {
+    this.#cancelPatience?.();
+    this.#cancelPatience = null;
   }
 }
 

@@ -38,10 +38,18 @@ const columnsMin = 23;
 
 export type RecordColumn = (typeof columns)[number];
 
+const placeOf = Object.fromEntries(columns.map((column, place) => [column, place])) as Readonly<
+  Record<RecordColumn, number>
+>;
+
 const columnHeadBytes = 8;
 
 export class RecordBytes {
-  readonly #columns = new Map<RecordColumn, Buffer>();
+  readonly #bytes: Buffer;
+  /** Where the value of each column begins. */
+  readonly #starts: number[] = [];
+  /** Negative for null. */
+  readonly #lengths: number[] = [];
 
   /** @throws {TypeError} when `hex` is not such a row */
   constructor(hex: string) {
@@ -49,64 +57,74 @@ export class RecordBytes {
     const count = bytes.readInt32BE(0);
     if (count < columnsMin) throw new TypeError("A record was returned with too few columns");
     let at = 4;
-    for (const column of columns.slice(0, count)) {
+    for (let place = 0; place < Math.min(count, columns.length); place += 1) {
       const length = bytes.readInt32BE(at + 4);
       at += columnHeadBytes;
-      if (length < 0) continue;
-      this.#columns.set(column, bytes.subarray(at, at + length));
-      at += length;
+      this.#starts.push(at);
+      this.#lengths.push(length);
+      at += Math.max(0, length);
     }
+    this.#bytes = bytes;
   }
 
   text(column: RecordColumn): string {
-    return this.#present(column).toString();
+    return this.#encoded(column, "utf8");
   }
 
   nullableText(column: RecordColumn): string | null {
-    return this.#columns.get(column)?.toString() ?? null;
+    return this.#has(column) ? this.text(column) : null;
   }
 
   integer(column: RecordColumn): number {
-    const bytes = this.#present(column);
-    return bytes.readIntBE(0, bytes.length);
+    const { start, length } = this.#present(column);
+    return this.#bytes.readIntBE(start, length);
   }
 
   hex(column: RecordColumn): string {
-    return this.#present(column).toString("hex");
+    return this.#encoded(column, "hex");
   }
 
   bytes(column: RecordColumn): Uint8Array {
-    return new Uint8Array(this.#present(column));
+    const { start, length } = this.#present(column);
+    return new Uint8Array(this.#bytes.subarray(start, start + length));
   }
 
   nullableBytes(column: RecordColumn): Uint8Array | null {
-    return this.#columns.has(column) ? this.bytes(column) : null;
+    return this.#has(column) ? this.bytes(column) : null;
   }
 
   moment(column: RecordColumn): number {
-    return momentOfBytes(this.#present(column));
+    const { start } = this.#present(column);
+    return momentOf(this.#bytes.readInt32BE(start), this.#bytes.readUInt32BE(start + 4));
   }
 
   nullableMoment(column: RecordColumn): number | null {
-    return this.#columns.has(column) ? this.moment(column) : null;
+    return this.#has(column) ? this.moment(column) : null;
   }
 
-  #present(column: RecordColumn): Buffer {
-    const bytes = this.#columns.get(column);
-    if (bytes === undefined) throw new TypeError(`Column ${column} was returned without a value`);
-    return bytes;
+  #encoded(column: RecordColumn, encoding: BufferEncoding): string {
+    const { start, length } = this.#present(column);
+    return this.#bytes.toString(encoding, start, start + length);
+  }
+
+  #has(column: RecordColumn): boolean {
+    return (this.#lengths[placeOf[column]] ?? -1) >= 0;
+  }
+
+  #present(column: RecordColumn): { readonly start: number; readonly length: number } {
+    const place = placeOf[column];
+    const start = this.#starts[place];
+    const length = this.#lengths[place] ?? -1;
+    if (start === undefined || length < 0)
+      throw new TypeError(`Column ${column} was returned without a value`);
+    return { start, length };
   }
 }
 
 /** The server counts in microseconds from here: 1 January 2000, in milliseconds since the Unix epoch. */
 const serverEpochMs = 946_684_800_000;
 
-/** A point in time, in milliseconds since the Unix epoch, rounded down. */
-function momentOfBytes(bytes: Buffer): number {
-  return momentOf(bytes.readInt32BE(0), bytes.readUInt32BE(4));
-}
-
-/** The same eight bytes as 16 digits. */
+/** A point in time, in milliseconds since the Unix epoch, rounded down. `hex` is its eight bytes. */
 export function momentOfHex(hex: string): number {
   return momentOf(Number.parseInt(hex.slice(0, 8), 16) | 0, Number.parseInt(hex.slice(8), 16));
 }

@@ -8,7 +8,7 @@ import type { Store, StoreCapabilities } from "../store.ts";
 import { activeKeyStatements, countKeysOf } from "./active-keys.ts";
 import { batchStatements } from "./batch-statements.ts";
 import { postgresBatches } from "./batches.ts";
-import { Confirmation } from "./confirm.ts";
+import { Confirmation, lookOf } from "./confirm.ts";
 import { postgresDeferred } from "./deferred.ts";
 import { deferredStatements } from "./deferred-statements.ts";
 import { postgresDeliveries } from "./deliveries.ts";
@@ -132,7 +132,8 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): AssembledStore<Tx> {
     async read(key) {
       const own = keyValues(key);
       const look = transaction.read.bind(own);
-      return readingOf(own, await confirmation.read(look, reads.read(own, look)));
+      const { reading, unconfirmed } = lookOf(await reads.read(own, look));
+      return readingOf(own, unconfirmed ? await confirmation.readAgain(look) : reading);
     },
     ...postgresLeases({ executor, statements: leaseStatements(names), settings, clock: parts.clock }),
     ...postgresDeferred(executor, deferredStatements(names), confirmation, parts.clock),
