@@ -6,10 +6,10 @@ import { PipelineTimeout } from "../../sql/pg/pipeline.ts";
 import { sqlStateOf } from "../../sql/sql-state.ts";
 import type { SqlRow, SqlStatement } from "../../sql/transaction.ts";
 import type { PostgresExecutor } from "./executor.ts";
-import { type GatheredCall, Gathering, gatheredCall, patienceMs } from "./gathering.ts";
+import { type GatheredCall, Gathering, gatheredCall, inOneTurn, patienceMs } from "./gathering.ts";
 import type { StatementTemplate } from "./template.ts";
 
-/** With fewer, look-ups wait for each other even if only a few are made at once; with more, batches are smaller. */
+/** Statements, each on a connection of its own. With fewer, look-ups wait for the network; with more, other code waits for a connection. */
 const sentMax = 4;
 
 /** Far longer than a statement takes on a database that answers, and short enough for a second try within the default limit of 15 s. */
@@ -41,7 +41,14 @@ export class GatheredReads {
     this.#parts = parts;
     const { clock } = parts;
     const send = (batch: readonly WaitingRead[]) => this.#send(batch);
-    this.#gathering = new Gathering({ clock, sentMax, patienceMs, inBursts: false, send });
+    this.#gathering = new Gathering({
+      clock,
+      sentMax,
+      counted: "statements",
+      patienceMs,
+      together: inOneTurn,
+      send,
+    });
   }
 
   /**
@@ -51,8 +58,6 @@ export class GatheredReads {
    * @throws {StoreError} as `PostgresExecutor.read`; callers whose look-ups have failed together get the same error
    */
   read(key: RecordKey, single: SqlStatement): Promise<readonly SqlRow[]> {
-    const alone = this.#gathering.alone(() => this.#parts.executor.read(single));
-    if (alone !== null) return alone;
     return this.#gathering.add({ ...gatheredCall("LatchkeyRead"), key, single });
   }
 

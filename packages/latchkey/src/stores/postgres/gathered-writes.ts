@@ -7,7 +7,7 @@ import { StoreError } from "../../errors.ts";
 import type { Clock } from "../../ports.ts";
 import { isSerializationFailure, sqlStateOf } from "../../sql/sql-state.ts";
 import type { SqlRow, SqlStatement, SqlValue } from "../../sql/transaction.ts";
-import { type GatheredCall, Gathering, gatheredCall } from "./gathering.ts";
+import { type GatheredCall, Gathering, gatheredCall, inOneBurst } from "./gathering.ts";
 import { isCausedByRow } from "./refusing-rows.ts";
 import type { StatementTemplate } from "./template.ts";
 
@@ -39,7 +39,7 @@ export class GatheredWrites {
   constructor(parts: GatheredWriteParts) {
     this.#parts = parts;
     const send = (batch: readonly WaitingWrite[]) => this.#send(batch);
-    this.#gathering = new Gathering({ ...parts, inBursts: true, send });
+    this.#gathering = new Gathering({ ...parts, counted: "calls", together: inOneBurst, send });
   }
 
   /**

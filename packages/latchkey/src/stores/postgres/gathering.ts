@@ -1,7 +1,7 @@
 /**
- * Calls that are sent together. While fewer than `sentMax` calls are under way, a call is sent at once. Otherwise calls wait,
- * and are sent as one statement as soon as fewer are under way again. So a few calls do not wait for each other, and of many
- * calls one statement is under way at a time. No call joins a statement that has been sent.
+ * Calls that are sent together, as one statement: those of one turn of the event loop, for example, so that no call waits for
+ * the network. While as many are under way as may be, the next ones wait until one of them ends, and are then sent together.
+ * No call joins a statement that has been sent.
  */
 import { AsyncResource } from "node:async_hooks";
 import type { CancelTimer, Clock } from "../../ports.ts";
@@ -20,14 +20,13 @@ export interface GatheredCall<Result> {
 
 export interface GatheringParts<Call> {
   readonly clock: Pick<Clock, "startTimer">;
+  /** While so many calls or statements are under way, the next calls wait. */
   readonly sentMax: number;
+  readonly counted: "calls" | "statements";
   /** How long calls wait. Null: however long a statement takes, since all of them have one connection. */
   readonly patienceMs: number | null;
-  /**
-   * Whether calls come in bursts, as after a batch of other calls. The first call of a burst then waits for the others: for one
-   * microtask, in which all callers that waited for the same reply continue.
-   */
-  readonly inBursts: boolean;
+  /** Runs `send` once the calls that are made together with the first one have been made. */
+  readonly together: (send: () => void) => void;
   /** Sends the calls as one statement and settles them. Never rejects. */
   send(batch: readonly Call[]): Promise<void>;
 }
@@ -35,58 +34,46 @@ export interface GatheringParts<Call> {
 export class Gathering<Result, Call extends GatheredCall<Result>> {
   readonly #parts: GatheringParts<Call>;
   #waiting: Call[] = [];
-  /** How many calls are under way, without those that nobody waits for any more. */
+  /** How many are under way, without those that nobody waits for any more. */
   #sent = 0;
   /** Counts how often calls stopped waiting for those under way. */
   #losses = 0;
   #cancelPatience: CancelTimer | null = null;
-  #isBurst = false;
+  #isGathering = false;
 
   constructor(parts: GatheringParts<Call>) {
     this.#parts = parts;
   }
 
-  /** Runs a call by itself, at once. Null if it has to wait, so that it must be added. */
-  alone(run: () => Promise<Result>): Promise<Result> | null {
-    if (this.#waiting.length > 0 || this.#sent >= this.#parts.sentMax) return null;
-    const end = this.#begin(1);
-    const result = run();
-    result.then(end, end);
-    return result;
-  }
-
   add(call: Call): Promise<Result> {
     this.#waiting.push(call);
-    if (!this.#parts.inBursts) this.#sendWaiting();
-    else if (!this.#isBurst) this.#awaitBurst();
+    if (!this.#isGathering) {
+      this.#isGathering = true;
+      this.#parts.together(() => {
+        this.#isGathering = false;
+        this.#sendWaiting();
+      });
+    }
     return call.result.promise;
-  }
-
-  #awaitBurst(): void {
-    this.#isBurst = true;
-    queueMicrotask(() => {
-      this.#isBurst = false;
-      this.#sendWaiting();
-    });
   }
 
   #sendWaiting(): void {
     while (this.#sent < this.#parts.sentMax && this.#waiting.length > 0) {
       const batch = this.#waiting.splice(0, callsMax);
-      const end = this.#begin(batch.length);
+      const end = this.#begin(this.#parts.counted === "calls" ? batch.length : 1);
       void batch[0]?.caller.runInAsyncScope(() => this.#parts.send(batch)).finally(end);
     }
     if (this.#waiting.length > 0) this.#startPatience();
     else this.#endPatience();
   }
 
-  /** Counts calls as under way until the returned function is called, which must happen once. */
-  #begin(calls: number): () => void {
+  /** Counts them as under way until the returned function is called, which must happen once. */
+  #begin(count: number): () => void {
     const losses = this.#losses;
-    this.#sent += calls;
+    this.#sent += count;
     return () => {
       if (losses !== this.#losses) return;
-      this.#sent -= calls;
+      this.#sent -= count;
       this.#sendWaiting();
     };
   }
@@ -114,6 +101,19 @@ export class Gathering<Result, Call extends GatheredCall<Result>> {
     this.#cancelPatience?.();
     this.#cancelPatience = null;
   }
+}
+
+/** Node's own, also where a test has replaced it since. Edge workers may lack it. */
+const setRealImmediate = typeof setImmediate === "function" ? setImmediate : queueMicrotask;
+
+/** For calls of callers that do not know of each other: until all that has arrived is read. */
+export function inOneTurn(send: () => void): void {
+  setRealImmediate(send);
+}
+
+/** For calls that follow the same reply: until all who waited for it have continued. */
+export function inOneBurst(send: () => void): void {
+  queueMicrotask(send);
 }
 
 export function gatheredCall<Result>(name: string): GatheredCall<Result> {
