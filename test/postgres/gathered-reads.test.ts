@@ -90,24 +90,41 @@ const recordOf = async (rows: Promise<readonly SqlRow[]>) => (await rows)[0]?.re
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 const namesOf = (sent: readonly SentStatement[]) => sent.map(({ keys }) => keys.map(({ key }) => key).join());
 
-/** As many as are sent by themselves. */
+/** As many statements as may be under way. */
 const singles = ["1", "2", "3", "4"];
+const eachInATurn = async (names: readonly string[], read: (name: string) => unknown) => {
+  for (const name of names) {
+    void read(name);
+    await settled();
+  }
+};
 
 describe("the asynchronous context", () => {
   test("of a batch is that of its first caller, not of a caller who has been answered", async () => {
     const request = new AsyncLocalStorage<string>();
     const { sent, read } = setUp(() => request.getStore());
-    for (const name of [...singles, "a", "b"]) void request.run(`request ${name}`, () => read(name));
+    const readIn = (name: string) => request.run(`request ${name}`, () => read(name));
+    await eachInATurn(singles, readIn);
+    for (const name of ["a", "b"]) void readIn(name);
     sent[0]?.answer([{ record: "1" }]);
     await settled();
     expect(namesOf(sent.slice(4))).toEqual(["a,b"]);
-    expect(sent[4]?.context).toBe("request a");
+    expect(sent.map(({ context }) => context)).toEqual([...singles, "a"].map((name) => `request ${name}`));
+  });
+
+  test("of a batch of one turn is that of its first caller", async () => {
+    const request = new AsyncLocalStorage<string>();
+    const { sent, read } = setUp(() => request.getStore());
+    for (const name of ["a", "b"]) void request.run(`request ${name}`, () => read(name));
+    await settled();
+    expect(namesOf(sent)).toEqual(["a,b"]);
+    expect(sent[0]?.context).toBe("request a");
   });
 
   test("of the first caller does not live as long as the load", async () => {
     const request = new AsyncLocalStorage<string>();
     const { sent, read } = setUp(() => request.getStore());
-    for (const name of singles) void request.run(`request ${name}`, () => read(name));
+    await eachInATurn(singles, (name) => request.run(`request ${name}`, () => read(name)));
     for (let count = 0; count < 100; count++) {
       void request.run(`request ${100 + count}`, () => read(`${100 + count}`));
       const one = sent[count];
@@ -120,11 +137,25 @@ describe("the asynchronous context", () => {
 });
 
 describe("what is sent when", () => {
-  test("four look-ups at once; the next ones wait for the first reply and are one statement", async () => {
+  test("the look-ups of one turn of the event loop, as one statement, whatever is under way", async () => {
+    const { sent, read, timers } = setUp();
+    for (const turn of [["a"], ["b", "c"], ["d", "e", "f"]]) {
+      for (const name of turn) void read(name);
+      await settled();
+    }
+    expect(namesOf(sent)).toEqual(["a", "b,c", "d,e,f"]);
+    expect(sent.map(({ isMany }) => isMany)).toEqual([false, true, true]);
+    // Those of batches that hang.
+    expect([...timers.values()]).toEqual([hangsAfterMs, hangsAfterMs]);
+  });
+
+  test("four statements at once; the next look-ups wait for the first reply and are one statement", async () => {
     const { sent, read, timers } = setUp();
     const names = [...singles, "a", "b", "c"];
-    const all = names.map(read);
+    const all: Promise<readonly SqlRow[]>[] = [];
+    await eachInATurn(names, (name) => all.push(read(name)));
     expect(namesOf(sent)).toEqual(singles);
+    expect([...timers.values()]).toEqual([patienceMs]);
     sent[1]?.answer([{ record: "2" }]);
     await settled();
     expect(namesOf(sent)).toEqual([...singles, "a,b,c"]);
@@ -140,8 +171,9 @@ describe("what is sent when", () => {
 
   async function batchIn(arranged: ReturnType<typeof setUp>, ...names: readonly string[]) {
     const { sent, read } = arranged;
-    for (const name of singles) void read(name);
+    await eachInATurn(singles, read);
     const all = names.map(read);
+    await settled();
     sent[0]?.answer([{ record: "1" }]);
     await settled();
     const batch = sent[4];
@@ -153,6 +185,7 @@ describe("what is sent when", () => {
   test("a look-up never joins a statement that has been sent, even for the same key", async () => {
     const { sent, read, all, batch } = await batchOf("a", "b");
     const later = read("a");
+    await settled();
     expect(sent).toHaveLength(5);
     batch.answer(rowsOf(batch).map((row) => ({ ...row, record: "old" })));
     await settled();
@@ -169,25 +202,29 @@ describe("what is sent when", () => {
 
   test("at most a hundred in a statement", async () => {
     const { sent, read } = setUp();
-    for (const name of singles) void read(name);
     for (let n = 0; n < 250; n++) void read(`${n}`);
-    for (let count = 0; count < 7; count++) {
+    await settled();
+    expect(sent.map(({ keys }) => keys.length)).toEqual([100, 100, 50]);
+    void read("250");
+    await settled();
+    for (let n = 251; n < 500; n++) void read(`${n}`);
+    for (let count = 0; count < 6; count++) {
       const one = sent[count];
       one?.answer(rowsOf(one));
       await settled();
     }
-    expect(sent.slice(4).map(({ keys }) => keys.length)).toEqual([100, 100, 50]);
+    expect(sent.slice(3).map(({ keys }) => keys.length)).toEqual([1, 100, 100, 49]);
   });
 
   test("statements that hang keep the others waiting only for a moment", async () => {
     const { sent, read, losePatience, timers } = setUp();
-    for (const name of [...singles, "a", "b"]) void read(name);
+    await eachInATurn([...singles, "a", "b"], read);
     losePatience();
     expect(namesOf(sent)).toEqual([...singles, "a,b"]);
     for (const one of sent) one.answer(rowsOf(one));
     await settled();
     expect(timers.size).toBe(0);
-    for (const name of [...singles, "c", "d"]) void read(name);
+    await eachInATurn([...singles, "c", "d"], read);
     expect(namesOf(sent.slice(5)), "each is counted down once").toEqual(singles);
   });
 
@@ -206,8 +243,7 @@ describe("what is sent when", () => {
 
     test("is not sent again where another one is, or without another connection", async () => {
       const { sent, read, batch, hang, losePatience } = await batchOf("a", "b");
-      void read("c");
-      void read("d");
+      await eachInATurn(["c", "d"], read);
       losePatience();
       expect(namesOf(sent.slice(5))).toEqual(["c,d"]);
       hang();
@@ -297,12 +333,13 @@ describe("what is sent when", () => {
     const noTimer = new Error("No timer");
     const repair = breakClock(noTimer);
     const errors: unknown[] = [];
-    for (const name of [...singles, "a", "b"]) read(name).catch((error: unknown) => errors.push(error));
+    await eachInATurn(singles, read);
+    for (const name of ["a", "b"]) read(name).catch((error: unknown) => errors.push(error));
     await settled();
     expect(errors).toEqual([noTimer, noTimer]);
     expect(namesOf(sent)).toEqual(singles);
     repair();
-    void read("c");
+    await eachInATurn(["c"], read);
     expect([...timers.values()]).toEqual([patienceMs]);
     losePatience();
     expect(namesOf(sent.slice(4))).toEqual(["c"]);
@@ -466,10 +503,14 @@ forEachPostgres((version) => {
     const lives = await completed(store, 10);
     await idsFound(store, lives);
     const isRead = (message: { readonly bytes: Buffer }) => message.bytes.includes("lk_read_");
-    const holds = singles.map(() => proxy.holdWhen(isRead));
     const others = lives.slice(singles.length);
-    const hung = Promise.allSettled(lives.slice(0, singles.length).map((life) => store.read(life)));
-    await Promise.all(holds.map((hold) => hold.held()));
+    const reads: Promise<unknown>[] = [];
+    for (const life of lives.slice(0, singles.length)) {
+      const hold = proxy.holdWhen(isRead);
+      reads.push(store.read(life));
+      await hold.held();
+    }
+    const hung = Promise.allSettled(reads);
     expect(await idsFound(store, others)).toEqual(idsOf(others));
     giveUp();
     const reason = { code: "store-unavailable", certainty: "rolled_back" };
@@ -503,7 +544,7 @@ forEachPostgres((version) => {
     const pool = openPool(proxy.url(url), { max: 8 });
     const inner = postgresStore({ pool, statementTimeoutMs: 500, connectTimeoutMs: 500 });
     const types: string[] = [];
-    const circuit = { failureThreshold: 8, openMs: 60_000 };
+    const circuit = { failureThreshold: 2, openMs: 60_000 };
     const breaker = createBreaker("postgres", circuit, systemPorts.clock, ({ type }) => types.push(type));
     const store = guardedStore(inner, breaker);
     const lives = await completed(inner, 3);
@@ -512,7 +553,7 @@ forEachPostgres((version) => {
     proxy.stall();
     const stalled = await Promise.allSettled(many.map((key) => store.read(key)));
     expect(new Set(stalled.map(({ status }) => status))).toEqual(new Set(["rejected"]));
-    expect(types, "four single look-ups and one batch").toEqual([]);
+    expect(types, "one statement with all look-ups").toEqual([]);
     await proxy.pass();
     await Promise.all(many.map((key) => store.read(key)));
     await proxy.cut();

@@ -201,5 +201,5 @@ function hasCycle(blockers: ReadonlyMap<number, readonly number[]>): boolean {
 
 /** Lets everything run that waits for no input: replies come, and are answered, in turns of the loop. */
 async function turns(): Promise<void> {
-  for (let turn = 0; turn < 2; turn++) await new Promise((resolve) => setImmediate(resolve));
+  for (let turn = 0; turn < 3; turn++) await new Promise((resolve) => setImmediate(resolve));
 }

@@ -15,8 +15,8 @@ export const lookUpBugs: readonly Bug[] = [
       },
       {
         file: "stores/postgres/store.ts",
-        find: "readingOf(own, await confirmation.read(look, reads.read(own, look)))",
-        replace: "confirmation.read(look, reads.read(own, look))",
+        find: "readingOf(own, unconfirmed ? await confirmation.readAgain(look) : reading)",
+        replace: "unconfirmed ? await confirmation.readAgain(look) : reading",
       },
       {
         file: "stores/postgres/sql/texts.ts",
@@ -67,8 +67,8 @@ export const lookUpBugs: readonly Bug[] = [
       },
       {
         file: "stores/postgres/store.ts",
-        find: "readingOf(own, await confirmation.read(look, reads.read(own, look)))",
-        replace: "confirmation.read(look, reads.read(own, look))",
+        find: "readingOf(own, unconfirmed ? await confirmation.readAgain(look) : reading)",
+        replace: "unconfirmed ? await confirmation.readAgain(look) : reading",
       },
     ],
     tiers: ["P4"],
