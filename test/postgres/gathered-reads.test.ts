@@ -42,6 +42,7 @@ interface SentStatement {
 function setUp(context: () => unknown = () => null, hasSpare = true) {
   const sent: SentStatement[] = [];
   const timers = new Map<() => void, number>();
+  const timerContexts: unknown[] = [];
   let broken: Error | null = null;
   const reads = new GatheredReads({
     executor: {
@@ -59,6 +60,7 @@ function setUp(context: () => unknown = () => null, hasSpare = true) {
     clock: {
       startTimer(delayMs, task) {
         if (broken !== null) throw broken;
+        timerContexts.push(context());
         timers.set(task, delayMs);
         return () => timers.delete(task);
       },
@@ -81,7 +83,7 @@ function setUp(context: () => unknown = () => null, hasSpare = true) {
       broken = null;
     };
   };
-  return { sent, read, losePatience, hang, timers, breakClock };
+  return { sent, read, losePatience, hang, timers, timerContexts, breakClock };
 }
 
 const rowsOf = ({ keys }: SentStatement) =>
@@ -123,7 +125,7 @@ describe("the asynchronous context", () => {
 
   test("of the first caller does not live as long as the load", async () => {
     const request = new AsyncLocalStorage<string>();
-    const { sent, read } = setUp(() => request.getStore());
+    const { sent, read, timerContexts } = setUp(() => request.getStore());
     await eachInATurn(singles, (name) => request.run(`request ${name}`, () => read(name)));
     for (let count = 0; count < 100; count++) {
       void request.run(`request ${100 + count}`, () => read(`${100 + count}`));
@@ -133,6 +135,7 @@ describe("the asynchronous context", () => {
     }
     expect(namesOf(sent.slice(103))).toEqual(["199"]);
     expect(sent[103]?.context).toBe("request 199");
+    expect(singles.map((name) => `request ${name}`)).not.toContain(timerContexts.at(-1));
   });
 });
 
@@ -226,6 +229,22 @@ describe("what is sent when", () => {
     expect(timers.size).toBe(0);
     await eachInATurn([...singles, "c", "d"], read);
     expect(namesOf(sent.slice(5)), "each is counted down once").toEqual(singles);
+  });
+
+  test("as long as replies come, no more than four, however many wait", async () => {
+    const { sent, read, losePatience, timers } = setUp();
+    for (let n = 0; n < 900; n++) void read(`${n}`);
+    await settled();
+    for (let count = 0; count < 4; count++) {
+      const [timer] = timers.keys();
+      const one = sent[count];
+      one?.answer(rowsOf(one));
+      await settled();
+      expect(sent).toHaveLength(5 + count);
+      expect(timers.has(timer as () => void), "a reply renews the patience").toBe(false);
+    }
+    losePatience();
+    expect(sent, "the oldest one keeps no others waiting").toHaveLength(9);
   });
 
   describe("a batch that hangs", () => {

@@ -177,3 +177,22 @@ test("stopping writes the remaining facts at once after the current round, and l
   await clock.advance(10 * second);
   expect(kept).toHaveLength(2);
 });
+
+test("stopping writes all that wait, and reports what half a second was too short for", async () => {
+  const { kept, dropped, note, buffer } = setUp();
+  for (let number = 0; number < 1_200; number += 1) note(`key-${number}`);
+  await buffer.stop();
+  expect(kept.map((groups) => groups.length)).toEqual([500, 500, 200]);
+  expect(dropped).toEqual([]);
+
+  const slow = setUp();
+  slow.keeping(() => new Promise(() => {}));
+  for (let number = 0; number < 1_200; number += 1) slow.note(`key-${number}`);
+  const stopped = slow.buffer.stop();
+  await slow.clock.advance(second);
+  await stopped;
+  expect(slow.dropped).toEqual([[700, null]]);
+  slow.note("late");
+  await slow.clock.advance(10 * second);
+  expect(slow.dropped, "no more rounds").toHaveLength(1);
+});

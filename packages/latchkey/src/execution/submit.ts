@@ -52,7 +52,7 @@ function execute<Tx, E extends Execution>(
 }
 
 /** Like `submit`, for an operation that owns its work. Throws as `latchkey.executeOwned` does. */
-export async function submitOwned<Tx, E extends Execution, I>(
+export function submitOwned<Tx, E extends Execution, I>(
   runtime: Runtime<Tx>,
   operation: OwnedOperation<E, I>,
   sent: Submission,

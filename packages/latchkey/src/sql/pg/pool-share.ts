@@ -36,12 +36,11 @@ export function shareOf(pool: PgPool): PoolShare {
   return share;
 }
 
-/** Marks clients that are checked out. A set of them would cost each request a microsecond. */
-const isOut = Symbol("latchkey.out");
-
 /** A client that hangs while it connects does not count as checked out, because the pool has not handed it over. */
 function watch(pool: PgConnector, share: PoolShare): void {
   if (typeof pool.on !== "function") return;
+  // A mark on each client, because a set of them would cost each request a microsecond.
+  const isOut = Symbol("latchkey.out");
   const mark = (client: { [isOut]?: boolean }, out: boolean) => {
     if ((client[isOut] ?? false) === out) return;
     client[isOut] = out;

@@ -1,7 +1,7 @@
 /**
- * Calls that are sent together, as one statement: those of one turn of the event loop, for example, so that no call waits for
- * the network. While as many are under way as may be, the next ones wait until one of them ends, and are then sent together.
- * No call joins a statement that has been sent.
+ * Sends calls together that are made in one turn of the event loop, or in one burst, as one statement. While as many are under
+ * way as may be, the next ones wait until one of them ends, and are then sent together. No call joins a statement that has been
+ * sent.
  */
 import { AsyncResource } from "node:async_hooks";
 import type { CancelTimer, Clock } from "../../ports.ts";
@@ -9,7 +9,7 @@ import type { CancelTimer, Clock } from "../../ports.ts";
 /** Bounds what one statement does, and what one reply holds. */
 const callsMax = 100;
 
-/** No call waits longer than this for statements that do not end, for example on a dead connection. */
+/** After so long without a reply, for example from a dead connection, the oldest statement no longer keeps others waiting. */
 export const patienceMs = 20;
 
 export interface GatheredCall<Result> {
@@ -23,7 +23,7 @@ export interface GatheringParts<Call> {
   /** While so many calls or statements are under way, the next calls wait. */
   readonly sentMax: number;
   readonly counted: "calls" | "statements";
-  /** How long calls wait. Null: however long a statement takes, since all of them have one connection. */
+  /** How long calls wait for a reply. Null: however long a statement takes, since all of them have one connection. */
   readonly patienceMs: number | null;
   /** Runs `send` once the calls that are made together with the first one have been made. */
   readonly together: (send: () => void) => void;
@@ -34,10 +34,9 @@ export interface GatheringParts<Call> {
 export class Gathering<Result, Call extends GatheredCall<Result>> {
   readonly #parts: GatheringParts<Call>;
   #waiting: Call[] = [];
-  /** How many are under way, without those that nobody waits for any more. */
+  /** What keeps others waiting, oldest first, and how much of `sentMax` it takes. */
+  readonly #underWay = new Set<readonly Call[]>();
   #sent = 0;
-  /** Counts how often calls stopped waiting for those under way. */
-  #losses = 0;
   #cancelPatience: CancelTimer | null = null;
   #isGathering = false;
 
@@ -60,46 +59,59 @@ export class Gathering<Result, Call extends GatheredCall<Result>> {
   #sendWaiting(): void {
     while (this.#sent < this.#parts.sentMax && this.#waiting.length > 0) {
       const batch = this.#waiting.splice(0, callsMax);
-      const end = this.#begin(this.#parts.counted === "calls" ? batch.length : 1);
-      void batch[0]?.caller.runInAsyncScope(() => this.#parts.send(batch)).finally(end);
+      this.#underWay.add(batch);
+      this.#sent += this.#sizeOf(batch);
+      void batch[0]?.caller.runInAsyncScope(() => this.#run(batch));
     }
     if (this.#waiting.length > 0) this.#startPatience();
-    else this.#endPatience();
   }
 
-  /** Counts them as under way until the returned function is called, which must happen once. */
-  #begin(count: number): () => void {
-    const losses = this.#losses;
-    this.#sent += count;
-    return () => {
-      if (losses !== this.#losses) return;
-      this.#sent -= count;
-      this.#sendWaiting();
-    };
+  async #run(batch: readonly Call[]): Promise<void> {
+    try {
+      await this.#parts.send(batch);
+    } catch (error) {
+      for (const { result } of batch) result.reject(error);
+    }
+    this.#end(batch);
+  }
+
+  /** Nobody waits for this batch any more. */
+  #end(batch: readonly Call[]): void {
+    if (!this.#underWay.delete(batch)) return;
+    this.#sent -= this.#sizeOf(batch);
+    this.#endPatience();
+    this.#sendWaiting();
+  }
+
+  #sizeOf(batch: readonly Call[]): number {
+    return this.#parts.counted === "calls" ? batch.length : 1;
   }
 
   #startPatience(): void {
     const { clock, patienceMs: limitMs } = this.#parts;
-    // The statement has a time limit of its own, which keeps the process alive.
     if (limitMs === null || this.#cancelPatience !== null) return;
+    const lose = () => {
+      this.#cancelPatience = null;
+      const [oldest] = this.#underWay;
+      if (oldest !== undefined) this.#end(oldest);
+    };
     try {
-      this.#cancelPatience = clock.startTimer(limitMs, () => this.#losePatience(), "background");
+      // The statement has a time limit of its own, which keeps the process alive.
+      this.#cancelPatience = clock.startTimer(limitMs, lose, "background");
     } catch (error) {
       // The clock is the application's, and may throw.
       for (const { result } of this.#waiting.splice(0)) result.reject(error);
     }
   }
 
-  #losePatience(): void {
-    this.#cancelPatience = null;
-    this.#losses += 1;
-    this.#sent = 0;
-    this.#sendWaiting();
-  }
-
   #endPatience(): void {
-    this.#cancelPatience?.();
+    const cancel = this.#cancelPatience;
     this.#cancelPatience = null;
+    try {
+      cancel?.();
+    } catch {
+      // As above. A timer that fires nevertheless only lets one more statement go.
+    }
   }
 }
 

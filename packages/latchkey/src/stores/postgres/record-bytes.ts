@@ -43,6 +43,7 @@ const placeOf = Object.fromEntries(columns.map((column, place) => [column, place
 >;
 
 const columnHeadBytes = 8;
+const momentBytes = 8;
 
 export class RecordBytes {
   readonly #bytes: Buffer;
@@ -94,7 +95,8 @@ export class RecordBytes {
   }
 
   moment(column: RecordColumn): number {
-    const { start } = this.#present(column);
+    const { start, length } = this.#present(column);
+    if (length !== momentBytes) throw new TypeError(`Column ${column} was returned with ${length} bytes`);
     return momentOf(this.#bytes.readInt32BE(start), this.#bytes.readUInt32BE(start + 4));
   }
 
@@ -113,10 +115,9 @@ export class RecordBytes {
 
   #present(column: RecordColumn): { readonly start: number; readonly length: number } {
     const place = placeOf[column];
-    const start = this.#starts[place];
+    const start = this.#starts[place] ?? 0;
     const length = this.#lengths[place] ?? -1;
-    if (start === undefined || length < 0)
-      throw new TypeError(`Column ${column} was returned without a value`);
+    if (length < 0) throw new TypeError(`Column ${column} was returned without a value`);
     return { start, length };
   }
 }
