@@ -4,7 +4,7 @@
  * sent.
  */
 import { AsyncResource } from "node:async_hooks";
-import type { CancelTimer, Clock } from "../../ports.ts";
+import { atEndOfTurn, type CancelTimer, type Clock } from "../../ports.ts";
 
 /** Bounds what one statement does, and what one reply holds. */
 const callsMax = 100;
@@ -115,13 +115,8 @@ export class Gathering<Result, Call extends GatheredCall<Result>> {
   }
 }
 
-/** Node's own, also where a test has replaced it since. Edge workers may lack it. */
-const setRealImmediate = typeof setImmediate === "function" ? setImmediate : queueMicrotask;
-
-/** For calls of callers that do not know of each other: until all that has arrived is read. */
-export function inOneTurn(send: () => void): void {
-  setRealImmediate(send);
-}
+/** For calls of callers that do not know of each other. */
+export const inOneTurn = atEndOfTurn;
 
 /** For calls that follow the same reply: until all who waited for it have continued. */
 export function inOneBurst(send: () => void): void {
