@@ -35,7 +35,7 @@ export class Gathering<Result, Call extends GatheredCall<Result>> {
   readonly #parts: GatheringParts<Call>;
   #waiting: Call[] = [];
   /** What keeps others waiting, oldest first, and how much of `sentMax` it takes. */
-  readonly #underWay = new Set<readonly Call[]>();
+  readonly #underWay = new Map<readonly Call[], number>();
   #sent = 0;
   #cancelPatience: CancelTimer | null = null;
   #isGathering = false;
@@ -59,9 +59,10 @@ export class Gathering<Result, Call extends GatheredCall<Result>> {
   #sendWaiting(): void {
     while (this.#sent < this.#parts.sentMax && this.#waiting.length > 0) {
       const batch = this.#waiting.splice(0, callsMax);
-      this.#underWay.add(batch);
-      this.#sent += this.#sizeOf(batch);
-      void batch[0]?.caller.runInAsyncScope(() => this.#run(batch));
+      const size = this.#parts.counted === "calls" ? batch.length : 1;
+      this.#underWay.set(batch, size);
+      this.#sent += size;
+      void batch[0]?.caller.runInAsyncScope(this.#run, this, batch);
     }
     if (this.#waiting.length > 0) this.#startPatience();
   }
@@ -77,14 +78,12 @@ export class Gathering<Result, Call extends GatheredCall<Result>> {
 
   /** Nobody waits for this batch any more. */
   #end(batch: readonly Call[]): void {
-    if (!this.#underWay.delete(batch)) return;
-    this.#sent -= this.#sizeOf(batch);
-    this.#endPatience();
+    const size = this.#underWay.get(batch);
+    if (size === undefined) return;
+    this.#underWay.delete(batch);
+    this.#sent -= size;
+    if (this.#cancelPatience !== null) this.#endPatience(this.#cancelPatience);
     this.#sendWaiting();
-  }
-
-  #sizeOf(batch: readonly Call[]): number {
-    return this.#parts.counted === "calls" ? batch.length : 1;
   }
 
   #startPatience(): void {
@@ -92,7 +91,7 @@ export class Gathering<Result, Call extends GatheredCall<Result>> {
     if (limitMs === null || this.#cancelPatience !== null) return;
     const lose = () => {
       this.#cancelPatience = null;
-      const [oldest] = this.#underWay;
+      const [oldest] = this.#underWay.keys();
       if (oldest !== undefined) this.#end(oldest);
     };
     try {
@@ -104,11 +103,10 @@ export class Gathering<Result, Call extends GatheredCall<Result>> {
     }
   }
 
-  #endPatience(): void {
-    const cancel = this.#cancelPatience;
+  #endPatience(cancel: CancelTimer): void {
     this.#cancelPatience = null;
     try {
-      cancel?.();
+      cancel();
     } catch {
       // As above. A timer that fires nevertheless only lets one more statement go.
     }

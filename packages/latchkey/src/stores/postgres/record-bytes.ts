@@ -69,7 +69,8 @@ export class RecordBytes {
   }
 
   text(column: RecordColumn): string {
-    return this.#encoded(column, "utf8");
+    const { start, length } = this.#present(column);
+    return this.#bytes.toString("utf8", start, start + length);
   }
 
   nullableText(column: RecordColumn): string | null {
@@ -82,7 +83,8 @@ export class RecordBytes {
   }
 
   hex(column: RecordColumn): string {
-    return this.#encoded(column, "hex");
+    const { start, length } = this.#present(column);
+    return this.#bytes.toString("hex", start, start + length);
   }
 
   bytes(column: RecordColumn): Uint8Array {
@@ -102,11 +104,6 @@ export class RecordBytes {
 
   nullableMoment(column: RecordColumn): number | null {
     return this.#has(column) ? this.moment(column) : null;
-  }
-
-  #encoded(column: RecordColumn, encoding: BufferEncoding): string {
-    const { start, length } = this.#present(column);
-    return this.#bytes.toString(encoding, start, start + length);
   }
 
   #has(column: RecordColumn): boolean {
