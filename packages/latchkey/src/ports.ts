@@ -164,12 +164,16 @@ export function uuidVersion7(epochMs: number, entropy: Uint8Array): string {
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
 }
 
+/** Node's own, also where a test has replaced it since. Edge workers may lack it, and refuse it as a method. */
+const setRealImmediate = typeof setImmediate === "function" ? setImmediate : queueMicrotask;
+
 /**
  * Runs `task` once all that has already arrived at this process has been read. Not a part of `Clock`, because it waits for no
- * time. Node's own also where a test has replaced it since; edge workers may lack it.
+ * time.
  */
-export const atEndOfTurn: (task: () => void) => void =
-  typeof setImmediate === "function" ? setImmediate : queueMicrotask;
+export function atEndOfTurn(task: () => void): void {
+  setRealImmediate(task);
+}
 
 /** Resolves after `delayMs`, or at once when `signal` aborts. Never rejects. */
 export function pause(

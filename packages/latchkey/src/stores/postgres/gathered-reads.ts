@@ -107,8 +107,9 @@ export class GatheredReads {
   }
 
   async #readSingly({ single, caller, result }: WaitingRead): Promise<void> {
+    const { executor } = this.#parts;
     try {
-      result.resolve(await caller.runInAsyncScope(() => this.#parts.executor.read(single)));
+      result.resolve(await caller.runInAsyncScope(executor.read, executor, single));
     } catch (error) {
       result.reject(error);
     }
