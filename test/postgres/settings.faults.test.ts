@@ -194,6 +194,40 @@ describe(`settings' faults on PostgreSQL ${version}`, () => {
       expect(kept).toEqual(["007", "007"]);
       await service.close();
     });
+
+    test("by a function, over an expired record", async () => {
+      const service = serviceOn(openPool(database.url, { max: 1 }));
+      const { latchkey, tenant } = service;
+      const coupon = latchkey.operation("coupons", { reuse: "execute" });
+      const redeem = (key: string, change: string) =>
+        latchkey.run(coupon, { tenant, key, input: key }, async ({ tx }) => {
+          await tx.query(change);
+          await tx.query(insert, ["007"]);
+        });
+      for (let count = 0; count < 7; count++) await redeem(`${count}`, "select 1");
+      await database.admin.query("update latchkey.records set expires_at = now() where tenant = $1", [
+        tenant,
+      ]);
+      expect(await redeem("0", "select use_text()")).toMatchObject({ kind: "executed" });
+      const { rows } = await database.admin.query("delete from tenant_text.items returning code");
+      expect(rows).toEqual([{ code: "007" }]);
+      await service.close();
+    });
+
+    test("costs a first request no statement", async () => {
+      const service = serviceOn(openPool(database.url, { max: 1 }));
+      const prepared: unknown[] = [];
+      for (let count = 0; count < 8; count++) {
+        await service.order(`public ${count}`, async (tx) => {
+          await tx.query(insert, ["007"]);
+          const { rows } = await tx.query("select name from pg_prepared_statements");
+          prepared.splice(0, prepared.length, ...rows.map(({ name }) => name));
+        });
+      }
+      expect(prepared).toContainEqual(expect.stringMatching(/^lk_tx_/u));
+      expect(prepared).not.toContain("lk_same_schemas");
+      await service.close();
+    });
   });
 
   describe("parsers of the user's", () => {

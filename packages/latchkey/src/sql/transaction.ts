@@ -45,6 +45,11 @@ export interface BridgeSession<Tx> {
    */
   mayHaveChangedSession?(): boolean;
   /**
+   * The schemas that the statements under a name looked in, as `current_schemas(true)` writes them; null if none had a name. The
+   * closing statements must check them, or the bridge does. Absent: no statement gets a name.
+   */
+  namedIn?(): string | null;
+  /**
    * Sends the writes that the client defers until COMMIT, as a unit of work does. Called at most once, when the handler has
    * answered and its writes are to be kept, before `revoke`. Its error counts as the handler's. Absent: nothing is deferred.
    */
@@ -93,7 +98,13 @@ export type BridgeWork<T> =
   /** End the connection without waiting for it: the handler may still hold it. */
   | { readonly end: "abandon"; readonly value: T }
   /** Run `closing` in order, then COMMIT. A closing statement that raises rolls everything back. */
-  | { readonly end: "commit"; readonly value: T; readonly closing: readonly SqlStatement[] };
+  | {
+      readonly end: "commit";
+      readonly value: T;
+      readonly closing: readonly SqlStatement[];
+      /** The `namedIn` that `closing` checks: it raises 2201E when a function has changed the search path. Absent or null: it checks nothing. */
+      readonly checked?: string | null;
+    };
 
 export type BridgeOutcome<T> =
   | { readonly kind: "committed"; readonly value: T; readonly closed: readonly (readonly SqlRow[])[] }

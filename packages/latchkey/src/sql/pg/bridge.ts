@@ -11,7 +11,6 @@ import type {
   BridgeSession,
   BridgeWork,
   OptimisticSession,
-  SqlStatement,
   TransactionBridge,
 } from "../transaction.ts";
 import type { PgClient, PgPool, PgTx } from "./client.ts";
@@ -23,7 +22,7 @@ import { OptimisticOpening } from "./optimistic-opening.ts";
 import { PartedTransaction } from "./parts.ts";
 import { type PipelineReply, PipelineTimeout } from "./pipeline.ts";
 import type { RepeatedStatements } from "./statement-names.ts";
-import { namingSchemas, sameSchemas } from "./statement-names.ts";
+import { namingSchemas, otherSchemas, sameSchemas } from "./statement-names.ts";
 
 /** A connection that died while it was idle, or that was released in the middle of a transaction, costs one try. */
 const openTriesMax = 3;
@@ -140,9 +139,10 @@ async function runWork<P extends PgPool, T>(
     statements.send.bind(statements),
   );
   const watch = new TransactionWatch(client.connection);
+  const namedIn = () => (statements.named && !mayHaveChangedSession() ? schemas() : null);
   let result: BridgeWork<T>;
   try {
-    result = await work({ tx: asUsersClient<P>(tx), used, mayHaveChangedSession, revoke });
+    result = await work({ tx: asUsersClient<P>(tx), used, mayHaveChangedSession, namedIn, revoke });
   } catch (error) {
     revoke();
     if (optimistic?.opened === false) endUnopened(connection, optimistic, watch);
@@ -159,8 +159,7 @@ async function runWork<P extends PgPool, T>(
     await rollBack({ connection, watch, statements });
     throw notAdmitted();
   }
-  const ending = { connection, watch, statements, mayHaveChangedSession, schemas };
-  return await endTransaction(ending, result);
+  return await endTransaction({ connection, watch, statements, namedIn }, result);
 }
 
 async function inParts<P extends PgPool, T>(
@@ -185,8 +184,8 @@ async function inParts<P extends PgPool, T>(
   parted.revoke();
   if (parted.isStuck && result.end === "rollback") result = { end: "abandon", value: result.value };
   await parted.close(result.end !== "abandon");
-  const { mayHaveChangedSession } = parted;
-  return endTransaction({ connection, watch, statements: parted, mayHaveChangedSession, schemas }, result);
+  const namedIn = () => (parted.named && !parted.mayHaveChangedSession() ? schemas() : null);
+  return endTransaction({ connection, watch, statements: parted, namedIn }, result);
 }
 
 function notAdmitted(): TypeError {
@@ -210,13 +209,12 @@ interface Ending {
   readonly connection: Connection;
   readonly watch: TransactionWatch;
   readonly statements: SentStatements;
-  readonly mayHaveChangedSession: () => boolean;
-  /** The schemas in which named statements look for their tables; null if no statement may have a name. */
-  readonly schemas: () => string | null;
+  /** The schemas that the named statements looked in; null if there were none. */
+  readonly namedIn: () => string | null;
 }
 
 async function endTransaction<T>(ending: Ending, result: BridgeWork<T>): Promise<BridgeOutcome<T>> {
-  const { connection, watch, statements, mayHaveChangedSession, schemas } = ending;
+  const { connection, watch, statements } = ending;
   // The handler got an error that may be due to a statement's name: whatever it did with the error, it runs again.
   const { failure } = statements;
   if (failure !== null && result.end !== "abandon") {
@@ -232,9 +230,7 @@ async function endTransaction<T>(ending: Ending, result: BridgeWork<T>): Promise
       await abandon(connection, watch);
       return { kind: "rolled_back", value: result.value };
     case "commit": {
-      const namedIn = statements.named && !mayHaveChangedSession() ? schemas() : null;
-      const guard = namedIn === null ? [] : [sameSchemas(namedIn)];
-      const outcome = await finish(ending, result, guard);
+      const outcome = await finish(ending, result);
       // The handler may not have awaited the statement that failed.
       const late = outcome.kind === "refused" ? statements.failure : null;
       return late === null ? outcome : refusedByName(result.value, late);
@@ -282,12 +278,13 @@ async function rollbackAndRelease(connection: Connection, reply: PipelineReply):
 type CommitWork<T> = Extract<BridgeWork<T>, { readonly end: "commit" }>;
 
 async function finish<T>(
-  { connection, watch, statements }: Ending,
-  { value, closing }: CommitWork<T>,
-  guard: readonly SqlStatement[],
+  { connection, watch, statements, namedIn }: Ending,
+  { value, closing, checked }: CommitWork<T>,
 ): Promise<BridgeOutcome<T>> {
   const { openQueries } = statements;
   const { blocked } = openQueries;
+  const schemas = namedIn();
+  const guard = schemas === null || schemas === checked ? [] : [sameSchemas(schemas)];
   const all = [...guard, ...closing];
   const reply = await connection.sendPipeline([...all, commit], {
     canSend: () => watch.stopUnended(),
@@ -298,7 +295,8 @@ async function finish<T>(
   if (outcome.kind === "in_doubt" || reply.status === null) connection.destroy();
   else if (reply.status === "I") connection.giveBack();
   else await rollbackAndRelease(connection, reply);
-  if (outcome.kind === "refused" && outcome.sqlState === "22012" && reply.replies.length < guard.length) {
+  const isRefused = outcome.kind === "refused" && outcome.during === "closing";
+  if (isRefused && outcome.sqlState === otherSchemas && schemas !== null) {
     statements.nameNothing();
     return refusedByName(value, outcome.error);
   }

@@ -81,14 +81,16 @@ export function namingSchemas(state: ConnectionState | null, opened: SqlRow | un
   return state.namedIn === schemas ? schemas : null;
 }
 
-/**
- * Raises 22012 when the named statements did not look in these schemas, because a function can change the search path. Returns no
- * row, so that there is none to read.
- */
+/** SQLSTATE of a closing statement which finds that the named statements looked in other schemas: a function can change the search path. */
+export const otherSchemas = "2201E";
+
+/** Raises `otherSchemas` unless the named statements looked in these. Returns no row, so that there is none to read. */
 export function sameSchemas(schemas: string): SqlStatement {
   return {
     name: "lk_same_schemas",
-    text: "select where 1 / (pg_catalog.current_schemas(true)::pg_catalog.text = $1::pg_catalog.text)::int = 0",
+    text:
+      "select where pg_catalog.ln((pg_catalog.current_schemas(true)::pg_catalog.text operator(pg_catalog.=) " +
+      "$1::pg_catalog.text)::int::pg_catalog.float8) operator(pg_catalog.>) 0",
     values: [schemas],
   };
 }

@@ -163,11 +163,12 @@ async function runOptimistic<Tx, T>(
       const { reading } = seen;
       return admit({ reading, exclusive: booleanOf(row, "exclusive"), refusal: opened.refusal });
     },
-    async ({ tx, used, flush, revoke, admitted, mayHaveChangedSession }) => {
+    async (early) => {
+      const { tx, used, flush, revoke, admitted } = early;
       const result = await work({ tx, used, flush, revoke, admitted });
       if (result.end !== "commit") return result;
       if (session === null) throw new TypeError("A transaction that was not admitted cannot be committed");
-      return closed(parts, session, { mayHaveChangedSession }, result);
+      return closed(parts, session, early, result);
     },
   );
   const read = () => statements.read.bind(keyValues(request.key));
@@ -226,25 +227,34 @@ async function withReading<Tx, T>(
 async function closed<Tx, T>(
   parts: TransactionParts<Tx>,
   { opened, began }: { readonly opened: OpenedSession; readonly began: string },
-  session: Parameters<SeenSessions["mayHaveChanged"]>[0],
-  result: Extract<TransactionWork<T>, { readonly end: "commit" }>,
+  session: Pick<BridgeSession<Tx>, "mayHaveChangedSession" | "namedIn">,
+  result: CommitWork<T>,
 ): Promise<BridgeWork<T>> {
-  if (result.effects.some(({ ordered }) => ordered)) await parts.positions.ensureBeside();
-  const statements = closing(parts, began, result);
+  const { value, effects, undoWrites, replaces } = result;
+  if (effects.some(({ ordered }) => ordered)) await parts.positions.ensureBeside();
   // The savepoint was set before the handler ran, so undoing to it also undoes the handler's settings.
-  const changed = !result.undoWrites && parts.sessions.mayHaveChanged(session);
-  return { end: "commit", value: result.value, closing: inOpenedSession(opened, changed, statements) };
+  const changed = !undoWrites && parts.sessions.mayHaveChanged(session);
+  // Once the search path is restored, there is nothing left to see. `completeOver` does not look.
+  const namedIn = changed || replaces !== null ? null : (session.namedIn?.() ?? null);
+  const statements = closing(parts, { began, namedIn }, result);
+  return { end: "commit", value, closing: inOpenedSession(opened, changed, statements), checked: namedIn };
+}
+
+/** What the closing statements check: the transaction's start, and the schemas of statements under names. */
+interface Checks {
+  readonly began: string;
+  readonly namedIn: string | null;
 }
 
 type CommitWork<T> = Extract<TransactionWork<T>, { readonly end: "commit" }>;
 
 function closing<Tx, T>(
   parts: TransactionParts<Tx>,
-  began: string,
+  checks: Checks,
   commit: CommitWork<T>,
 ): readonly SqlStatement[] {
   const { undo } = parts.statements;
-  const complete = completeStatement(parts, began, commit);
+  const complete = completeStatement(parts, checks, commit);
   return commit.undoWrites ? [undo.bind({}), complete] : [...effectStatements(parts, commit), complete];
 }
 
@@ -263,7 +273,7 @@ export function effectStatements<Tx>(
 
 function completeStatement<Tx>(
   { statements }: TransactionParts<Tx>,
-  began: string,
+  { began, namedIn }: Checks,
   { life, replaces, retention, answer }: CommitWork<unknown>,
 ): SqlStatement {
   const isTraced = life.trace !== undefined;
@@ -276,6 +286,7 @@ function completeStatement<Tx>(
     ...retentionValues(retention),
     answer,
     began,
+    named_in: namedIn,
   });
 }
 
