@@ -214,7 +214,7 @@ describe(`settings' faults on PostgreSQL ${version}`, () => {
       await service.close();
     });
 
-    test("costs a first request no statement", async () => {
+    test("the check costs a first request no statement", async () => {
       const service = serviceOn(openPool(database.url, { max: 1 }));
       const prepared: unknown[] = [];
       for (let count = 0; count < 8; count++) {
@@ -225,7 +225,7 @@ describe(`settings' faults on PostgreSQL ${version}`, () => {
         });
       }
       expect(prepared).toContainEqual(expect.stringMatching(/^lk_tx_/u));
-      expect(prepared).not.toContain("lk_same_schemas");
+      expect(prepared).not.toContain("lk_schemas");
       await service.close();
     });
   });

@@ -31,7 +31,12 @@ export interface Fact extends FactMeaning {
   readonly recordId: string | null;
 }
 
-type Seen = FactMeaning & { readonly atMs: number };
+interface Seen {
+  atMs: number;
+  what: string;
+  because: string | null;
+  traceId: string | null;
+}
 
 interface Group {
   readonly key: RecordKey;
@@ -39,6 +44,7 @@ interface Group {
   recordId: string | null;
   count: number;
   readonly first: Seen[];
+  /** A ring: once it is full, the oldest fact is overwritten, so that a hot key leaves the garbage collector nothing. */
   readonly last: Seen[];
 }
 
@@ -71,10 +77,18 @@ export class FactBuffer {
       this.#dropped += 1;
       return;
     }
-    const seen = { atMs: this.#clock.monotonicMs(), what, because, traceId };
+    const { count, first, last } = group;
     group.count += 1;
-    if (group.first.length < firstFactsMax) group.first.push(seen);
-    else if (group.last.push(seen) > lastFactsMax) group.last.shift();
+    const atMs = this.#clock.monotonicMs();
+    const oldest = last.length < lastFactsMax ? undefined : last[placeOf(count)];
+    if (oldest === undefined) {
+      (count < firstFactsMax ? first : last).push({ atMs, what, because, traceId });
+      return;
+    }
+    oldest.atMs = atMs;
+    oldest.what = what;
+    oldest.because = because;
+    oldest.traceId = traceId;
   }
 
   /** Writes the remaining facts after the current round, but waits at most half a second. Later ones are lost. */
@@ -155,13 +169,21 @@ function countOf(groups: readonly Group[]): number {
   return groups.reduce((sum, { count }) => sum + count, 0);
 }
 
+/** Where the ring has the fact that followed `count` others. */
+function placeOf(count: number): number {
+  return (count - firstFactsMax) % lastFactsMax;
+}
+
 function storedGroup({ key, recordId, kind, count, first, last }: Group, nowMs: number): FactGroup {
-  const facts = [...first, ...last].map(({ atMs, what, because, traceId }) => ({
-    agoMs: nowMs - atMs,
-    what,
-    because,
-    traceId,
-  }));
+  const oldest = last.length < lastFactsMax ? 0 : placeOf(count);
+  const facts = [...first, ...last.slice(oldest), ...last.slice(0, oldest)].map(
+    ({ atMs, what, because, traceId }) => ({
+      agoMs: nowMs - atMs,
+      what,
+      because,
+      traceId,
+    }),
+  );
   const { tenant, scope, key: text } = key;
   return { key: { tenant, scope, key: text }, recordId, kind, count, facts };
 }

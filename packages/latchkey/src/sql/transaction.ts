@@ -45,8 +45,8 @@ export interface BridgeSession<Tx> {
    */
   mayHaveChangedSession?(): boolean;
   /**
-   * The schemas that the statements under a name looked in, as `current_schemas(true)` writes them; null if none had a name. The
-   * closing statements must check them, or the bridge does. Absent: no statement gets a name.
+   * The schemas in which the named statements of `tx` looked for their tables, as `current_schemas(true)` writes them; null if no
+   * statement had a name. Absent: none ever has.
    */
   namedIn?(): string | null;
   /**
@@ -102,7 +102,10 @@ export type BridgeWork<T> =
       readonly end: "commit";
       readonly value: T;
       readonly closing: readonly SqlStatement[];
-      /** The `namedIn` that `closing` checks: it raises 2201E when a function has changed the search path. Absent or null: it checks nothing. */
+      /**
+       * The `namedIn` that a closing statement compares with the session's schemas: it raises 2201E if a function has changed the
+       * search path. Absent or null: `closing` has no such check, and a bridge with named statements sends its own.
+       */
       readonly checked?: string | null;
     };
 

@@ -16,19 +16,36 @@ export function headerLines(
   req: Partial<Pick<IncomingMessage, "rawHeaders">> & Pick<IncomingMessage, "headers">,
   name: string,
 ): HeaderLines {
-  const wanted = name.toLowerCase();
+  const wanted = inLowerCase(name);
   const { rawHeaders = [] } = req;
-  const lines: string[] = [];
+  let lines: string[] | null = null;
   for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
     const found = rawHeaders[index] ?? "";
     // Length first, because this loop visits every header for every name.
-    if (found.length === wanted.length && found.toLowerCase() === wanted)
+    if (found.length === wanted.length && found.toLowerCase() === wanted) {
+      lines ??= [];
       lines.push(rawHeaders[index + 1] ?? "");
+    }
   }
+  if (lines !== null) return { lines, joined: false };
   const joined = req.headers[wanted];
-  if (lines.length > 0 || joined === undefined) return { lines, joined: false };
+  if (joined === undefined) return absent;
   return { lines: typeof joined === "string" ? [joined] : joined, joined: true };
 }
+
+/** `toLowerCase` takes longer than looking through the headers. The names are those of options and of this library, so they are few. */
+function inLowerCase(name: string): string {
+  const known = lowerCased.get(name);
+  if (known !== undefined) return known;
+  const lower = name.toLowerCase();
+  lowerCased.set(name, lower);
+  return lower;
+}
+
+const lowerCased = new Map<string, string>();
+
+/** One object for all, because most of the headers that are looked for are absent. */
+const absent: HeaderLines = Object.freeze({ lines: Object.freeze([]), joined: false });
 
 /**
  * Refuses messages of `node:http2`: their heads need not announce a body, so a fingerprint could miss it; a truncated body ends

@@ -87,7 +87,7 @@ export const otherSchemas = "2201E";
 /** Raises `otherSchemas` unless the named statements looked in these. Returns no row, so that there is none to read. */
 export function sameSchemas(schemas: string): SqlStatement {
   return {
-    name: "lk_same_schemas",
+    name: "lk_schemas",
     text:
       "select where pg_catalog.ln((pg_catalog.current_schemas(true)::pg_catalog.text operator(pg_catalog.=) " +
       "$1::pg_catalog.text)::int::pg_catalog.float8) operator(pg_catalog.>) 0",

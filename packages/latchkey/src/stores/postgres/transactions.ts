@@ -234,7 +234,7 @@ async function closed<Tx, T>(
   if (effects.some(({ ordered }) => ordered)) await parts.positions.ensureBeside();
   // The savepoint was set before the handler ran, so undoing to it also undoes the handler's settings.
   const changed = !undoWrites && parts.sessions.mayHaveChanged(session);
-  // Once the search path is restored, there is nothing left to see. `completeOver` does not look.
+  // A restored search path shows no change, and `completeOver` has no check.
   const namedIn = changed || replaces !== null ? null : (session.namedIn?.() ?? null);
   const statements = closing(parts, { began, namedIn }, result);
   return { end: "commit", value, closing: inOpenedSession(opened, changed, statements), checked: namedIn };

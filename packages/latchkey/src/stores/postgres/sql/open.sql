@@ -1,6 +1,6 @@
 -- Locks the key without waiting. The look-up must be another statement, because the snapshot of this one is older than its
--- lock. `began` identifies the transaction. The session's settings are read before the handler can change them; each costs less
--- than a microsecond. The limits bound how long a dead or stuck process can keep the key: when idle, and in a statement that
+-- lock. `began` identifies the transaction. The session's settings are read before the handler can change them; each costs about
+-- a microsecond. The limits bound how long a dead or stuck process can keep the key: when idle, and in a statement that
 -- outlives its caller. A lower limit of the user's own stays.
 select pg_catalog.pg_try_advisory_xact_lock(:'lock'::text::bigint) as exclusive,
   pg_catalog.encode(pg_catalog.timestamptz_send(pg_catalog.now()), 'hex') as began, pg_catalog.current_setting('transaction_isolation') as isolation,
