@@ -1,8 +1,7 @@
 -- Inserts the row. If there is one after all, this raises 23505, at half the cost of an upsert that does nothing.
--- The time. Raises 2201F when this is not the transaction that admission opened: in a statement that is pipelined with
--- COMMIT only an error stops the COMMIT. Raises 2201E when statements under names looked in other schemas than `named_in`, because a
--- function changed the search path; null: there is nothing to compare. The conditions, the root and the logarithm depend on the
--- transaction, so that the planner evaluates none beforehand.
+-- Two checks raise an error, because in a pipeline only an error stops the COMMIT: 2201F if this is not the transaction that
+-- admission opened, 2201E if a function has changed the search path on which named statements depend (`named_in` is null if there
+-- were none). Both errors depend on the transaction's time, so that the planner does not raise them beforehand.
 insert into latchkey.records (tenant, scope, key, created_at, id, operation, fingerprint_version, fingerprint,
     principal, attempt, token, summary, state, answer, response_schema_version, finished_at, expires_at,
     forget_at)
