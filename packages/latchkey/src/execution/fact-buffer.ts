@@ -44,7 +44,7 @@ interface Group {
   recordId: string | null;
   count: number;
   readonly first: Seen[];
-  /** A ring: once it is full, the oldest fact is overwritten, so that a hot key leaves the garbage collector nothing. */
+  /** A ring: the oldest fact is overwritten, so that a hot key leaves the garbage collector nothing. */
   readonly last: Seen[];
 }
 
@@ -169,7 +169,7 @@ function countOf(groups: readonly Group[]): number {
   return groups.reduce((sum, { count }) => sum + count, 0);
 }
 
-/** Where the ring has the fact that followed `count` others. */
+/** Where the ring has the fact after `count` others. */
 function placeOf(count: number): number {
   return (count - firstFactsMax) % lastFactsMax;
 }

@@ -45,8 +45,7 @@ export interface BridgeSession<Tx> {
    */
   mayHaveChangedSession?(): boolean;
   /**
-   * The schemas in which the named statements of `tx` looked for their tables, as `current_schemas(true)` writes them; null if no
-   * statement had a name. Absent: none ever has.
+   * `current_schemas(true)` for the named statements of `tx`; null if there was none. Absent: there never is one.
    */
   namedIn?(): string | null;
   /**
@@ -102,10 +101,7 @@ export type BridgeWork<T> =
       readonly end: "commit";
       readonly value: T;
       readonly closing: readonly SqlStatement[];
-      /**
-       * The `namedIn` that a closing statement compares with the session's schemas: it raises 2201E if a function has changed the
-       * search path. Absent or null: `closing` has no such check, and a bridge with named statements sends its own.
-       */
+      /** The `namedIn` that `closing` checks: it raises 2201E if the schemas have changed. Otherwise the bridge checks. */
       readonly checked?: string | null;
     };
 
@@ -155,11 +151,7 @@ export interface TransactionBridge<Tx> {
     work: (session: OptimisticSession<Tx>) => Promise<BridgeWork<T>>,
   ): Promise<BridgeOutcome<T>>;
 
-  /**
-   * As `transact`, for work in several parts. Absent: this owner of transactions cannot do it.
-   *
-   * @throws as `transact` does.
-   */
+  /** As `transact`, for work in several parts. Absent: this owner of transactions cannot do it. */
   transactParts?<T>(
     request: BridgeRequest,
     work: (session: PartedSession<Tx>) => Promise<BridgeWork<T>>,

@@ -18,22 +18,19 @@ export function headerLines(
 ): HeaderLines {
   const wanted = inLowerCase(name);
   const { rawHeaders = [] } = req;
-  let lines: string[] | null = null;
+  const lines: string[] = [];
   for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
     const found = rawHeaders[index] ?? "";
     // Length first, because this loop visits every header for every name.
-    if (found.length === wanted.length && found.toLowerCase() === wanted) {
-      lines ??= [];
+    if (found.length === wanted.length && found.toLowerCase() === wanted)
       lines.push(rawHeaders[index + 1] ?? "");
-    }
   }
-  if (lines !== null) return { lines, joined: false };
   const joined = req.headers[wanted];
-  if (joined === undefined) return absent;
+  if (lines.length > 0 || joined === undefined) return { lines, joined: false };
   return { lines: typeof joined === "string" ? [joined] : joined, joined: true };
 }
 
-/** `toLowerCase` takes longer than looking through the headers. The names are those of options and of this library, so they are few. */
+/** `toLowerCase` takes longer than the search. The names are those of options and of this library, so they are few. */
 function inLowerCase(name: string): string {
   const known = lowerCased.get(name);
   if (known !== undefined) return known;
@@ -43,9 +40,6 @@ function inLowerCase(name: string): string {
 }
 
 const lowerCased = new Map<string, string>();
-
-/** One object for all, because most of the headers that are looked for are absent. */
-const absent: HeaderLines = Object.freeze({ lines: Object.freeze([]), joined: false });
 
 /**
  * Refuses messages of `node:http2`: their heads need not announce a body, so a fingerprint could miss it; a truncated body ends

@@ -41,10 +41,7 @@ export function pgBridge<P extends PgPool>(connections: Connections): Transactio
     async transact(request, work) {
       const leave = await connections.enterTransaction();
       try {
-        const { connection, rows } = await open(connections, request);
-        const { repeatedStatements: repeated } = connections;
-        const schemas = repeated === null ? null : namingSchemas(connection.state, rows[0]?.[0]);
-        const ready: ReadyConnection = { connection, repeated, schemas: () => schemas, optimistic: null };
+        const { ready, rows } = await open(connections, request);
         return await runWork<P, Awaited<ReturnType<typeof work>>["value"]>(ready, (session) =>
           work({ opened: rows, ...session }),
         );
@@ -55,12 +52,9 @@ export function pgBridge<P extends PgPool>(connections: Connections): Transactio
     async transactParts(request, work) {
       const leave = await connections.enterTransaction();
       try {
-        const { connection, rows } = await open(connections, request);
-        const { repeatedStatements: repeated } = connections;
-        const schemas = repeated === null ? null : namingSchemas(connection.state, rows[0]?.[0]);
-        return await inParts<P, Awaited<ReturnType<typeof work>>["value"]>(
-          { connection, repeated, schemas: () => schemas, optimistic: null },
-          (part) => work({ opened: rows, part }),
+        const { ready, rows } = await open(connections, request);
+        return await inParts<P, Awaited<ReturnType<typeof work>>["value"]>(ready, (part) =>
+          work({ opened: rows, part }),
         );
       } finally {
         leave();
@@ -84,7 +78,7 @@ export function pgBridge<P extends PgPool>(connections: Connections): Transactio
 }
 
 interface Opened {
-  readonly connection: Connection;
+  readonly ready: ReadyConnection;
   readonly rows: BridgeSession<never>["opened"];
 }
 
@@ -100,7 +94,9 @@ async function open(connections: Connections, request: BridgeRequest): Promise<O
     if (reply.error === null && !hasJoined(reply)) {
       const rows = reply.replies.slice(1).map((one) => one.rows);
       noteIsolation(connection, request, rows);
-      return { connection, rows };
+      const { repeatedStatements: repeated } = connections;
+      const schemas = repeated === null ? null : namingSchemas(connection.state, rows[0]?.[0]);
+      return { ready: { connection, repeated, schemas: () => schemas, optimistic: null }, rows };
     }
     const forbidden = tries === 1 && isForbidden(reply.error);
     if (reply.error !== null && reply.status !== null && !forbidden) {
@@ -209,7 +205,7 @@ interface Ending {
   readonly connection: Connection;
   readonly watch: TransactionWatch;
   readonly statements: SentStatements;
-  /** The schemas that the named statements looked in; null if there were none. */
+  /** As in `BridgeSession`. */
   readonly namedIn: () => string | null;
 }
 

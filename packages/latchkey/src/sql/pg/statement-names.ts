@@ -81,16 +81,16 @@ export function namingSchemas(state: ConnectionState | null, opened: SqlRow | un
   return state.namedIn === schemas ? schemas : null;
 }
 
-/** SQLSTATE of a closing statement which finds that the named statements looked in other schemas: a function can change the search path. */
+/** The SQLSTATE if a function has changed the search path, on which named statements depend. */
 export const otherSchemas = "2201E";
 
-/** Raises `otherSchemas` unless the named statements looked in these. Returns no row, so that there is none to read. */
+/** Raises `otherSchemas` unless these are the schemas. Returns no row, so that there is none to read. */
 export function sameSchemas(schemas: string): SqlStatement {
   return {
     name: "lk_schemas",
     text:
       "select where pg_catalog.ln((pg_catalog.current_schemas(true)::pg_catalog.text operator(pg_catalog.=) " +
-      "$1::pg_catalog.text)::int::pg_catalog.float8) operator(pg_catalog.>) 0",
+      "$1::pg_catalog.text)::int) is null",
     values: [schemas],
   };
 }

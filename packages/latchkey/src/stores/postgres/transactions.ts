@@ -240,7 +240,7 @@ async function closed<Tx, T>(
   return { end: "commit", value, closing: inOpenedSession(opened, changed, statements), checked: namedIn };
 }
 
-/** What the closing statements check: the transaction's start, and the schemas of statements under names. */
+/** What the closing statements check. */
 interface Checks {
   readonly began: string;
   readonly namedIn: string | null;

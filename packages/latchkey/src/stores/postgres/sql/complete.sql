@@ -11,9 +11,9 @@ select :'tenant'::text, :'scope'::text, :'key'::text, t.at, :'id'::uuid, :'opera
   t.at + :'retention_ms'::float8 * interval '1 millisecond',
   t.at + :'forget_after_ms'::float8 * interval '1 millisecond'
 from (select case
-    when pg_catalog.encode(pg_catalog.timestamptz_send(pg_catalog.now()), 'hex') operator(pg_catalog.<>) :'began'::text
+    when pg_catalog.encode(pg_catalog.timestamptz_send(pg_catalog.now()), 'hex') <> :'began'::text
       then pg_catalog.to_timestamp(pg_catalog.sqrt(- pg_catalog.date_part('epoch', pg_catalog.now())))
-    when pg_catalog.current_schemas(true)::pg_catalog.text operator(pg_catalog.<>) :'named_in'::pg_catalog.text
+    when pg_catalog.current_schemas(true)::text operator(pg_catalog.<>) :'named_in'::text
       then pg_catalog.to_timestamp(pg_catalog.ln(0 * pg_catalog.date_part('epoch', pg_catalog.now())))
     else pg_catalog.clock_timestamp() end as at
     offset 0) t

@@ -6,10 +6,10 @@ select pg_catalog.encode(pg_catalog.timestamptz_send(pg_catalog.now()), 'hex') a
   pg_catalog.current_setting('row_security') as row_security, pg_catalog.current_setting('search_path') as search_path,
   session_user::pg_catalog.text as session_owner, pg_catalog.current_schemas(true)::pg_catalog.text as schemas/*[limits*/,
   pg_catalog.set_config('idle_in_transaction_session_timeout', case
-    when pg_catalog.current_setting('idle_in_transaction_session_timeout') <> '0'
-      and pg_catalog.current_setting('idle_in_transaction_session_timeout')::interval <= :'limit_ms'::text::float8 * interval '1 millisecond'
+    when pg_catalog.current_setting('idle_in_transaction_session_timeout')::interval
+      between interval '1 millisecond' and :'limit_ms'::text::float8 * interval '1 millisecond'
     then pg_catalog.current_setting('idle_in_transaction_session_timeout') else :'limit_ms'::text end, true) as idle_limit,
   pg_catalog.set_config('statement_timeout', case
-    when pg_catalog.current_setting('statement_timeout') <> '0'
-      and pg_catalog.current_setting('statement_timeout')::interval <= :'limit_ms'::text::float8 * interval '1 millisecond'
+    when pg_catalog.current_setting('statement_timeout')::interval
+      between interval '1 millisecond' and :'limit_ms'::text::float8 * interval '1 millisecond'
     then pg_catalog.current_setting('statement_timeout') else :'limit_ms'::text end, true) as statement_limit/*]*/;
