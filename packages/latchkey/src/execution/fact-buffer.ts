@@ -107,7 +107,8 @@ export class FactBuffer {
 
   /** Null: there is no room for another group. */
   #groupOf(kind: FactKind, key: RecordKey, recordId: string | null): Group | null {
-    const name = `${kind} ${key.tenant.length} ${key.scope.length} ${key.tenant}${key.scope}${key.key}`;
+    // No part of a key may contain U+0000.
+    const name = `${kind}\0${key.tenant}\0${key.scope}\0${key.key}`;
     const known = this.#groups.get(name);
     const isLater =
       known !== undefined && recordId !== null && known.recordId !== null && known.recordId !== recordId;
