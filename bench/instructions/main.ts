@@ -152,7 +152,6 @@ const statements: Readonly<Record<string, (began: string) => pg.QueryConfig>> = 
         retention_ms: 86_400_000,
         forget_after_ms: 86_400_000,
         began,
-        named_in: null,
       }),
     ),
 };

@@ -214,18 +214,29 @@ describe(`settings' faults on PostgreSQL ${version}`, () => {
       await service.close();
     });
 
-    test("the check costs a first request no statement", async () => {
+    test("by a function, before an answer that is kept without its writes", async () => {
+      await database.admin.query(`create table prices (amount real);
+        create table tenant_text.prices (amount double precision);
+        insert into prices values (0.1); insert into tenant_text.prices values (0.1)`);
       const service = serviceOn(openPool(database.url, { max: 1 }));
-      const prepared: unknown[] = [];
-      for (let count = 0; count < 8; count++) {
-        await service.order(`public ${count}`, async (tx) => {
-          await tx.query(insert, ["007"]);
-          const { rows } = await tx.query("select name from pg_prepared_statements");
-          prepared.splice(0, prepared.length, ...rows.map(({ name }) => name));
+      const { latchkey, tenant } = service;
+      const quote = latchkey.operation("quotes", { serverErrors: "store", writes: "none" });
+      const answerTo = async (key: string, change: string) => {
+        const submission = {
+          key: { tenant, scope: "quotes", key },
+          fingerprint: { version: 1, digest: new Uint8Array(32) },
+          principal: null,
+        };
+        const result = await latchkey.execute(quote, submission, async ({ tx }) => {
+          await tx.query(change);
+          const { rows } = await tx.query("select 1 from prices where amount = $1", [0.1]);
+          const status = rows.length === 1 ? 201 : 500;
+          return { status, headers: [], body: new Uint8Array(0), omitted: null };
         });
-      }
-      expect(prepared).toContainEqual(expect.stringMatching(/^lk_tx_/u));
-      expect(prepared).not.toContain("lk_schemas");
+        return result.kind === "executed" ? result.answer.status : result.kind;
+      };
+      for (let count = 0; count < 7; count++) expect(await answerTo(`public ${count}`, "select 1")).toBe(201);
+      expect(await answerTo("tenant", "select use_text()")).toBe(201);
       await service.close();
     });
   });

@@ -44,7 +44,7 @@ interface Group {
   recordId: string | null;
   count: number;
   readonly first: Seen[];
-  /** A ring: the oldest fact is overwritten, so that a hot key leaves the garbage collector nothing. */
+  /** A ring, overwritten in place: new objects for a hot key would all grow old before they are dropped. */
   readonly last: Seen[];
 }
 

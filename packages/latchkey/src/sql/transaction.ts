@@ -45,10 +45,6 @@ export interface BridgeSession<Tx> {
    */
   mayHaveChangedSession?(): boolean;
   /**
-   * `current_schemas(true)` for the named statements of `tx`; null if there was none. Absent: there never is one.
-   */
-  namedIn?(): string | null;
-  /**
    * Sends the writes that the client defers until COMMIT, as a unit of work does. Called at most once, when the handler has
    * answered and its writes are to be kept, before `revoke`. Its error counts as the handler's. Absent: nothing is deferred.
    */
@@ -97,13 +93,7 @@ export type BridgeWork<T> =
   /** End the connection without waiting for it: the handler may still hold it. */
   | { readonly end: "abandon"; readonly value: T }
   /** Run `closing` in order, then COMMIT. A closing statement that raises rolls everything back. */
-  | {
-      readonly end: "commit";
-      readonly value: T;
-      readonly closing: readonly SqlStatement[];
-      /** The `namedIn` that `closing` checks: it raises 2201E if the schemas have changed. Otherwise the bridge checks. */
-      readonly checked?: string | null;
-    };
+  | { readonly end: "commit"; readonly value: T; readonly closing: readonly SqlStatement[] };
 
 export type BridgeOutcome<T> =
   | { readonly kind: "committed"; readonly value: T; readonly closed: readonly (readonly SqlRow[])[] }
@@ -151,7 +141,11 @@ export interface TransactionBridge<Tx> {
     work: (session: OptimisticSession<Tx>) => Promise<BridgeWork<T>>,
   ): Promise<BridgeOutcome<T>>;
 
-  /** As `transact`, for work in several parts. Absent: this owner of transactions cannot do it. */
+  /**
+   * As `transact`, for work in several parts. Absent: this owner of transactions cannot do it.
+   *
+   * @throws as `transact` does.
+   */
   transactParts?<T>(
     request: BridgeRequest,
     work: (session: PartedSession<Tx>) => Promise<BridgeWork<T>>,

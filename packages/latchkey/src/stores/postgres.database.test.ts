@@ -17,6 +17,7 @@ import {
   expectNoLeak,
   migratedDatabase,
   openPool,
+  type TestTx,
 } from "../../../../test/postgres/harness.ts";
 import { onlyShortCheck } from "../../../../test/support/whole-shapes.ts";
 import { sql } from "./postgres/sql/texts.ts";
@@ -362,6 +363,25 @@ describe("on a database", () => {
       });
     expect(await run(false)).toMatchObject({ kind: "refused", because: "aborted" });
     expect((await run(true)).kind).toBe("committed");
+    expect(await committedRows(pool)).toEqual([]);
+    await pool.end();
+  });
+
+  test("an error swallowed after statements under names can be answered, too", async () => {
+    const { pool } = await setUp();
+    const store = postgresStore({ pool });
+    const run = (act: (tx: TestTx) => Promise<unknown>, undoWrites: boolean) => {
+      const life = newLife(newKey());
+      return supportOf(store).run(request(life, { savepoint: true }), async ({ tx }) => {
+        await tx.query("insert into business values ($1)", ["undone"]);
+        await act(tx);
+        return commitOf(life, null, { undoWrites });
+      });
+    };
+    for (let count = 0; count < 6; count++) await run(async () => {}, true);
+    const fail = (tx: TestTx) => tx.query("select 1 / 0").catch(() => {});
+    expect(await run(fail, false)).toMatchObject({ kind: "refused", because: "aborted" });
+    expect((await run(fail, true)).kind).toBe("committed");
     expect(await committedRows(pool)).toEqual([]);
     await pool.end();
   });

@@ -11,6 +11,7 @@ import type {
   BridgeSession,
   BridgeWork,
   OptimisticSession,
+  SqlStatement,
   TransactionBridge,
 } from "../transaction.ts";
 import type { PgClient, PgPool, PgTx } from "./client.ts";
@@ -22,7 +23,7 @@ import { OptimisticOpening } from "./optimistic-opening.ts";
 import { PartedTransaction } from "./parts.ts";
 import { type PipelineReply, PipelineTimeout } from "./pipeline.ts";
 import type { RepeatedStatements } from "./statement-names.ts";
-import { namingSchemas, otherSchemas, sameSchemas } from "./statement-names.ts";
+import { namingSchemas, sameSchemas } from "./statement-names.ts";
 
 /** A connection that died while it was idle, or that was released in the middle of a transaction, costs one try. */
 const openTriesMax = 3;
@@ -135,10 +136,9 @@ async function runWork<P extends PgPool, T>(
     statements.send.bind(statements),
   );
   const watch = new TransactionWatch(client.connection);
-  const namedIn = () => (statements.named && !mayHaveChangedSession() ? schemas() : null);
   let result: BridgeWork<T>;
   try {
-    result = await work({ tx: asUsersClient<P>(tx), used, mayHaveChangedSession, namedIn, revoke });
+    result = await work({ tx: asUsersClient<P>(tx), used, mayHaveChangedSession, revoke });
   } catch (error) {
     revoke();
     if (optimistic?.opened === false) endUnopened(connection, optimistic, watch);
@@ -155,7 +155,8 @@ async function runWork<P extends PgPool, T>(
     await rollBack({ connection, watch, statements });
     throw notAdmitted();
   }
-  return await endTransaction({ connection, watch, statements, namedIn }, result);
+  const ending = { connection, watch, statements, mayHaveChangedSession, schemas };
+  return await endTransaction(ending, result);
 }
 
 async function inParts<P extends PgPool, T>(
@@ -180,8 +181,8 @@ async function inParts<P extends PgPool, T>(
   parted.revoke();
   if (parted.isStuck && result.end === "rollback") result = { end: "abandon", value: result.value };
   await parted.close(result.end !== "abandon");
-  const namedIn = () => (parted.named && !parted.mayHaveChangedSession() ? schemas() : null);
-  return endTransaction({ connection, watch, statements: parted, namedIn }, result);
+  const { mayHaveChangedSession } = parted;
+  return endTransaction({ connection, watch, statements: parted, mayHaveChangedSession, schemas }, result);
 }
 
 function notAdmitted(): TypeError {
@@ -205,12 +206,13 @@ interface Ending {
   readonly connection: Connection;
   readonly watch: TransactionWatch;
   readonly statements: SentStatements;
-  /** As in `BridgeSession`. */
-  readonly namedIn: () => string | null;
+  readonly mayHaveChangedSession: () => boolean;
+  /** The schemas in which named statements look for their tables; null if no statement may have a name. */
+  readonly schemas: () => string | null;
 }
 
 async function endTransaction<T>(ending: Ending, result: BridgeWork<T>): Promise<BridgeOutcome<T>> {
-  const { connection, watch, statements } = ending;
+  const { connection, watch, statements, mayHaveChangedSession, schemas } = ending;
   // The handler got an error that may be due to a statement's name: whatever it did with the error, it runs again.
   const { failure } = statements;
   if (failure !== null && result.end !== "abandon") {
@@ -226,7 +228,11 @@ async function endTransaction<T>(ending: Ending, result: BridgeWork<T>): Promise
       await abandon(connection, watch);
       return { kind: "rolled_back", value: result.value };
     case "commit": {
-      const outcome = await finish(ending, result);
+      const namedIn = statements.named && !mayHaveChangedSession() ? schemas() : null;
+      // After an error the closing statements may begin by undoing it, and until then any other one fails.
+      const isFailed = connection.state?.status === "E";
+      const guard = namedIn === null || isFailed ? [] : [sameSchemas(namedIn)];
+      const outcome = await finish(ending, result, guard);
       // The handler may not have awaited the statement that failed.
       const late = outcome.kind === "refused" ? statements.failure : null;
       return late === null ? outcome : refusedByName(result.value, late);
@@ -274,13 +280,12 @@ async function rollbackAndRelease(connection: Connection, reply: PipelineReply):
 type CommitWork<T> = Extract<BridgeWork<T>, { readonly end: "commit" }>;
 
 async function finish<T>(
-  { connection, watch, statements, namedIn }: Ending,
-  { value, closing, checked }: CommitWork<T>,
+  { connection, watch, statements }: Ending,
+  { value, closing }: CommitWork<T>,
+  guard: readonly SqlStatement[],
 ): Promise<BridgeOutcome<T>> {
   const { openQueries } = statements;
   const { blocked } = openQueries;
-  const schemas = namedIn();
-  const guard = schemas === null || schemas === checked ? [] : [sameSchemas(schemas)];
   const all = [...guard, ...closing];
   const reply = await connection.sendPipeline([...all, commit], {
     canSend: () => watch.stopUnended(),
@@ -291,8 +296,7 @@ async function finish<T>(
   if (outcome.kind === "in_doubt" || reply.status === null) connection.destroy();
   else if (reply.status === "I") connection.giveBack();
   else await rollbackAndRelease(connection, reply);
-  const isRefused = outcome.kind === "refused" && outcome.during === "closing";
-  if (isRefused && outcome.sqlState === otherSchemas && schemas !== null) {
+  if (outcome.kind === "refused" && outcome.sqlState === "22012" && reply.replies.length < guard.length) {
     statements.nameNothing();
     return refusedByName(value, outcome.error);
   }

@@ -81,16 +81,14 @@ export function namingSchemas(state: ConnectionState | null, opened: SqlRow | un
   return state.namedIn === schemas ? schemas : null;
 }
 
-/** The SQLSTATE if a function has changed the search path, on which named statements depend. */
-export const otherSchemas = "2201E";
-
-/** Raises `otherSchemas` unless these are the schemas. Returns no row, so that there is none to read. */
+/**
+ * Raises 22012 when the named statements did not look in these schemas, because a function can change the search path. Returns no
+ * row, so that there is none to read.
+ */
 export function sameSchemas(schemas: string): SqlStatement {
   return {
-    name: "lk_schemas",
-    text:
-      "select where pg_catalog.ln((pg_catalog.current_schemas(true)::pg_catalog.text operator(pg_catalog.=) " +
-      "$1::pg_catalog.text)::int) is null",
+    name: "lk_same_schemas",
+    text: "select where 1 / (pg_catalog.current_schemas(true)::pg_catalog.text = $1::pg_catalog.text)::int = 0",
     values: [schemas],
   };
 }

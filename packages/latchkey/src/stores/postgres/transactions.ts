@@ -163,12 +163,11 @@ async function runOptimistic<Tx, T>(
       const { reading } = seen;
       return admit({ reading, exclusive: booleanOf(row, "exclusive"), refusal: opened.refusal });
     },
-    async (early) => {
-      const { tx, used, flush, revoke, admitted } = early;
+    async ({ tx, used, flush, revoke, admitted, mayHaveChangedSession }) => {
       const result = await work({ tx, used, flush, revoke, admitted });
       if (result.end !== "commit") return result;
       if (session === null) throw new TypeError("A transaction that was not admitted cannot be committed");
-      return closed(parts, session, early, result);
+      return closed(parts, session, { mayHaveChangedSession }, result);
     },
   );
   const read = () => statements.read.bind(keyValues(request.key));
@@ -227,34 +226,25 @@ async function withReading<Tx, T>(
 async function closed<Tx, T>(
   parts: TransactionParts<Tx>,
   { opened, began }: { readonly opened: OpenedSession; readonly began: string },
-  session: Pick<BridgeSession<Tx>, "mayHaveChangedSession" | "namedIn">,
-  result: CommitWork<T>,
+  session: Parameters<SeenSessions["mayHaveChanged"]>[0],
+  result: Extract<TransactionWork<T>, { readonly end: "commit" }>,
 ): Promise<BridgeWork<T>> {
-  const { value, effects, undoWrites, replaces } = result;
-  if (effects.some(({ ordered }) => ordered)) await parts.positions.ensureBeside();
+  if (result.effects.some(({ ordered }) => ordered)) await parts.positions.ensureBeside();
+  const statements = closing(parts, began, result);
   // The savepoint was set before the handler ran, so undoing to it also undoes the handler's settings.
-  const changed = !undoWrites && parts.sessions.mayHaveChanged(session);
-  // A restored search path shows no change, and `completeOver` has no check.
-  const namedIn = changed || replaces !== null ? null : (session.namedIn?.() ?? null);
-  const statements = closing(parts, { began, namedIn }, result);
-  return { end: "commit", value, closing: inOpenedSession(opened, changed, statements), checked: namedIn };
-}
-
-/** What the closing statements check. */
-interface Checks {
-  readonly began: string;
-  readonly namedIn: string | null;
+  const changed = !result.undoWrites && parts.sessions.mayHaveChanged(session);
+  return { end: "commit", value: result.value, closing: inOpenedSession(opened, changed, statements) };
 }
 
 type CommitWork<T> = Extract<TransactionWork<T>, { readonly end: "commit" }>;
 
 function closing<Tx, T>(
   parts: TransactionParts<Tx>,
-  checks: Checks,
+  began: string,
   commit: CommitWork<T>,
 ): readonly SqlStatement[] {
   const { undo } = parts.statements;
-  const complete = completeStatement(parts, checks, commit);
+  const complete = completeStatement(parts, began, commit);
   return commit.undoWrites ? [undo.bind({}), complete] : [...effectStatements(parts, commit), complete];
 }
 
@@ -273,7 +263,7 @@ export function effectStatements<Tx>(
 
 function completeStatement<Tx>(
   { statements }: TransactionParts<Tx>,
-  { began, namedIn }: Checks,
+  began: string,
   { life, replaces, retention, answer }: CommitWork<unknown>,
 ): SqlStatement {
   const isTraced = life.trace !== undefined;
@@ -286,7 +276,6 @@ function completeStatement<Tx>(
     ...retentionValues(retention),
     answer,
     began,
-    named_in: namedIn,
   });
 }
 
