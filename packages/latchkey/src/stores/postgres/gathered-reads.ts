@@ -1,12 +1,12 @@
 /** Look-ups that are sent as one statement. Each caller gets what the database held after the call began. */
 import type { RecordKey } from "../../engine/record.ts";
 import { isLatchkeyError, StoreError } from "../../errors.ts";
-import type { Clock } from "../../ports.ts";
+import { atEndOfTurn, type Clock } from "../../ports.ts";
 import { PipelineTimeout } from "../../sql/pg/pipeline.ts";
 import { sqlStateOf } from "../../sql/sql-state.ts";
 import type { SqlRow, SqlStatement } from "../../sql/transaction.ts";
 import type { PostgresExecutor } from "./executor.ts";
-import { type GatheredCall, Gathering, gatheredCall, inOneTurn, patienceMs } from "./gathering.ts";
+import { type GatheredCall, Gathering, gatheredCall, patienceMs } from "./gathering.ts";
 import type { StatementTemplate } from "./template.ts";
 
 /** Statements, each on a connection of its own. With fewer, look-ups wait for the network; with more, other code waits for a connection. */
@@ -46,7 +46,7 @@ export class GatheredReads {
       sentMax,
       counted: "statements",
       patienceMs,
-      together: inOneTurn,
+      together: atEndOfTurn,
       send,
     });
   }

@@ -4,7 +4,7 @@
  * sent.
  */
 import { AsyncResource } from "node:async_hooks";
-import { atEndOfTurn, type CancelTimer, type Clock } from "../../ports.ts";
+import type { CancelTimer, Clock } from "../../ports.ts";
 
 /** Bounds what one statement does, and what one reply holds. */
 const callsMax = 100;
@@ -112,9 +112,6 @@ export class Gathering<Result, Call extends GatheredCall<Result>> {
     }
   }
 }
-
-/** For calls of callers that do not know of each other. */
-export const inOneTurn = atEndOfTurn;
 
 /** For calls that follow the same reply: until all who waited for it have continued. */
 export function inOneBurst(send: () => void): void {
