@@ -161,6 +161,33 @@ test("of two lives of a key, the facts of the later one are written", async () =
   expect(kept.flat()).toMatchObject([{ recordId: "two", count: 1 }]);
 });
 
+test("facts about one record are counted by kind, and after a round in the next one", async () => {
+  const { clock, kept, note } = setUp();
+  const noteBoth = (times: number) => {
+    for (let time = 0; time < times; time += 1) {
+      note("a", { recordId: "r" });
+      note("a", { recordId: "r", kind: "look_up" });
+      note("a", { recordId: "r" });
+    }
+  };
+  const counts = () => kept.flat().map(({ kind, count }) => [kind, count]);
+  noteBoth(3);
+  await clock.advance(second);
+  noteBoth(2);
+  await clock.advance(5 * second);
+  const expected = [
+    ["repeat", 6],
+    ["look_up", 3],
+    ["repeat", 4],
+    ["look_up", 2],
+  ];
+  expect(counts()).toEqual(expected);
+  for (const recordId of ["r", "r", "later", "later", "r", "r", "r"]) note("a", { recordId });
+  await clock.advance(5 * second);
+  expect(counts().slice(4), "of the life that was noted last").toEqual([["repeat", 3]]);
+  expect(kept.flat().at(-1)?.recordId).toBe("r");
+});
+
 test("stopping writes the remaining facts at once after the current round, and leaves no timer", async () => {
   const { clock, kept, note, buffer, keeping } = setUp();
   const slow = Promise.withResolvers<void>();

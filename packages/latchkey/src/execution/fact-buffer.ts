@@ -58,6 +58,8 @@ export class FactBuffer {
   readonly #clock: Clock;
   readonly #onDropped: FactBufferEvents["onDropped"];
   readonly #groups = new Map<string, Group>();
+  /** Groups by record, from their second fact on: a record's id is hashed already, while a name has to be joined and hashed. */
+  readonly #recent = new Map<string | null, Group>();
   /** When a group may be written again, by the monotonic clock. */
   readonly #writeAgainAtMs = new Map<string, number>();
   #dropped = 0;
@@ -107,6 +109,8 @@ export class FactBuffer {
 
   /** Null: there is no room for another group. */
   #groupOf(kind: FactKind, key: RecordKey, recordId: string | null): Group | null {
+    const recent = this.#recent.get(recordId);
+    if (recent?.kind === kind) return recent;
     // No part of a key may contain U+0000.
     const name = `${kind}\0${key.tenant}\0${key.scope}\0${key.key}`;
     const known = this.#groups.get(name);
@@ -114,10 +118,11 @@ export class FactBuffer {
       known !== undefined && recordId !== null && known.recordId !== null && known.recordId !== recordId;
     if (known !== undefined && !isLater) {
       known.recordId ??= recordId;
+      if (recordId !== null) this.#recent.set(recordId, known);
       return known;
     }
     // The group is of an earlier life, whose row is about to be overwritten.
-    if (known !== undefined) this.#groups.delete(name);
+    if (known !== undefined) this.#remove(name, known);
     if (this.#groups.size >= groupsMax) return null;
     const group: Group = { kind, key, recordId, count: 0, first: [], last: [] };
     this.#groups.set(name, group);
@@ -147,8 +152,13 @@ export class FactBuffer {
 
   #take(isDue: (name: string) => boolean): ReadonlyMap<string, Group> {
     const due = new Map([...this.#groups].filter(([name]) => isDue(name)).slice(0, writtenMax));
-    for (const name of due.keys()) this.#groups.delete(name);
+    for (const [name, group] of due) this.#remove(name, group);
     return due;
+  }
+
+  #remove(name: string, { recordId }: Group): void {
+    this.#groups.delete(name);
+    this.#recent.delete(recordId);
   }
 
   async #keep(due: ReadonlyMap<string, Group>): Promise<void> {

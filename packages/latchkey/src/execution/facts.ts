@@ -19,7 +19,8 @@ export function noteRepeat<Tx>(
   const repeat = repeatOf(result);
   if (repeat === null) return;
   const traceId = span === undefined ? null : traceIdOf(span.traceparent);
-  facts.note({ kind: "repeat", key, what: result.kind, ...repeat, traceId });
+  const { recordId, because } = repeat;
+  facts.note({ kind: "repeat", key, recordId, what: result.kind, because, traceId });
 }
 
 /** Null: it was the first request of its key, or was not admitted. */
