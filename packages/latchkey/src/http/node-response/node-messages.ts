@@ -18,17 +18,22 @@ export function headerLines(
 ): HeaderLines {
   const wanted = inLowerCase(name);
   const { rawHeaders = [] } = req;
-  const lines: string[] = [];
+  let lines: string[] | null = null;
   for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
     const found = rawHeaders[index] ?? "";
     // Length first, because this loop visits every header for every name.
-    if (found.length === wanted.length && found.toLowerCase() === wanted)
+    if (found.length === wanted.length && found.toLowerCase() === wanted) {
+      lines ??= [];
       lines.push(rawHeaders[index + 1] ?? "");
+    }
   }
+  if (lines !== null) return { lines, joined: false };
   const joined = req.headers[wanted];
-  if (lines.length > 0 || joined === undefined) return { lines, joined: false };
+  if (joined === undefined) return noLines;
   return { lines: typeof joined === "string" ? [joined] : joined, joined: true };
 }
+
+const noLines: HeaderLines = { lines: [], joined: false };
 
 /** `toLowerCase` takes longer than the search. The names are those of options and of this library, so they are few. */
 function inLowerCase(name: string): string {
