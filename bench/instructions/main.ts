@@ -134,7 +134,7 @@ const statements: Readonly<Record<string, (began: string) => pg.QueryConfig>> = 
   "`select 1`": () => ({ name: "one", text: "select 1" }),
   "the handler's insert": () => ({ name: "insert", text: insert, values: [1] }),
   "`open.sql`: lock, session, limits": () =>
-    bound(own.open.bind({ lock: String(randomBytes(6).readUIntBE(0, 6)), limit_ms: "10000" })),
+    bound(own.open.plain.bind({ lock: String(randomBytes(6).readUIntBE(0, 6)), limit_ms: "10000" })),
   "`look.sql`: the look-up": () => bound(own.look.bind(key())),
   "`complete.sql`: the record": (began) =>
     bound(
@@ -156,7 +156,7 @@ const statements: Readonly<Record<string, (began: string) => pg.QueryConfig>> = 
     ),
 };
 
-function bound({ name, text, values }: ReturnType<typeof own.open.bind>): pg.QueryConfig {
+function bound({ name, text, values }: ReturnType<typeof own.look.bind>): pg.QueryConfig {
   return {
     name,
     text,

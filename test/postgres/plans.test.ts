@@ -76,6 +76,9 @@ const statements = {
   ...tenantStatements(names),
   ...activeKeyStatements(names),
   ...factStatements(names),
+  open: transactionStatements(names).open.comparing,
+  openBatch: batchStatements(names).openBatch.comparing,
+  openPhase: phaseStatements(names).openPhase.comparing,
 };
 
 /** Below some 30 000 the planner rightly takes other plans for small tables. */
@@ -338,6 +341,14 @@ test("every file of SQL is one of these statements, and its plan is looked at or
   expect(Object.keys(sql).filter((name) => !(name in statements))).toEqual([]);
   const others = Object.keys(sql).filter((name) => !(name in expected));
   expect(others.sort()).toEqual(Object.keys(notExpected).sort());
+  const plain = [
+    transactionStatements(names).open,
+    batchStatements(names).openBatch,
+    phaseStatements(names).openPhase,
+  ];
+  for (const { text } of [...Object.values(statements), ...plain.map((opening) => opening.plain)]) {
+    expect(text, "every option is chosen").not.toMatch(/\/\*|\*\//u);
+  }
 });
 
 forEachPostgres((_version, database) => {

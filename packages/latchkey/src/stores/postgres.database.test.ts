@@ -20,8 +20,11 @@ import {
   type TestTx,
 } from "../../../../test/postgres/harness.ts";
 import { onlyShortCheck } from "../../../../test/support/whole-shapes.ts";
+import { createLatchkey } from "../latchkey.ts";
+import type { EffectClaim } from "./outbox.ts";
 import { sql } from "./postgres/sql/texts.ts";
 import { migratePostgres, postgresStore } from "./postgres.ts";
+import type { Store } from "./store.ts";
 
 describe("on a database", () => {
   const setUp = async (options: pg.PoolConfig = {}) => {
@@ -229,6 +232,135 @@ describe("on a database", () => {
     });
     expect((await settingsAt("-c statement_timeout=2min")).inside).toMatchObject({ statement: "30s" });
     expect((await settingsAt("-c statement_timeout=5s")).inside).toMatchObject({ statement: "5s" });
+    expect((await settingsAt("-c idle_in_transaction_session_timeout=5s")).inside).toEqual({
+      idle: "5s",
+      statement: "30s",
+    });
+    await pool.end();
+  });
+
+  /** Each opens a transaction through the store, and passes on what the handler's queries would. */
+  const kinds: Record<
+    string,
+    (store: Store<TestTx>, handle: (tx: TestTx) => Promise<void>) => Promise<unknown>
+  > = {
+    transaction: (store, handle) =>
+      supportOf(store).run(request(newKey()), async ({ tx }) => {
+        await handle(tx);
+        return { end: "rollback", value: null };
+      }),
+    optimistic: (store, handle) => {
+      const latchkey = createLatchkey({ store });
+      const operation = latchkey.operation("optimistic", {
+        admission: "optimistic",
+        transactionLimitMs: 30_000,
+      });
+      const call = { tenant: "t", key: newKey().key, input: null };
+      return latchkey.run(operation, call, async ({ tx }) => handle(tx));
+    },
+    phase: (store, handle) => {
+      const { id, fence, ...key } = newLife(newKey());
+      const owner = { key, id, fence };
+      return supportOf(store).phase({ owner, isolation: null, idleLimitMs: 30_000 }, async ({ tx }) => {
+        await handle(tx);
+        return { end: "rollback", value: null };
+      });
+    },
+    delivery: (store, handle) =>
+      supportOf(store).deliver(
+        { claim: {} as EffectClaim, tenant: "t", idleLimitMs: 30_000, keepMs: 1 },
+        async ({ tx }) => {
+          await handle(tx);
+          return { end: "rollback", value: null };
+        },
+      ),
+    batch: async (store, handle) =>
+      supportOf(store).runBatch?.(
+        { keys: [newKey()], isolation: null, idleLimitMs: 30_000 },
+        async (open) => {
+          const part = open.part();
+          await handle(part.tx);
+          part.revoke();
+          return { end: "rollback", value: null };
+        },
+      ),
+  };
+
+  test.each(Object.keys(kinds))(
+    "%s: a lower limit of the user's own stays, also when a later session is the first to have one",
+    async (kind) => {
+      const { pool } = await setUp({ max: 2 });
+      const store = postgresStore({ pool });
+      const seen: string[] = [];
+      for (const limit of ["0", "1d", "90min", "5s", "2min", "0", "1500ms"]) {
+        // One request at a time always gets the same connection.
+        await pool.query(`set statement_timeout = '${limit}'`);
+        let inside = "";
+        await kinds[kind]?.(store, async (tx) => {
+          const { rows } = await tx.query<{ limit: string }>("select current_setting($1) as limit", [
+            "statement_timeout",
+          ]);
+          inside = rows[0]?.limit ?? "";
+        });
+        seen.push(inside);
+      }
+      expect(seen).toEqual(["30s", "30s", "30s", "5s", "30s", "30s", "1500ms"]);
+      await expectNoLeak(pool);
+      await pool.end();
+    },
+  );
+
+  test("a limit that appears between the two look-ups of a key in progress stays, too", async () => {
+    const { pool, url } = await setUp();
+    const elsewhere = openPool(url, { max: 2 });
+    const other = postgresStore({ pool: elsewhere });
+    const key = newKey();
+    await other.create(newLife(key), null, terms);
+    const store = postgresStore({ pool });
+    await writing(store, newLife(newKey()));
+    let acquired = 0;
+    pool.on("acquire", (client) => {
+      acquired += 1;
+      if (acquired === 2) client.query("set statement_timeout = '5s'").catch(() => {});
+    });
+    const outcome = await supportOf(store).run(request(key), async ({ reading, tx }) => {
+      const { rows } = await tx.query<{ limit: string }>(
+        "select current_setting('statement_timeout') as limit",
+      );
+      return { end: "rollback", value: [reading.record?.state, rows[0]?.limit] };
+    });
+    expect(outcome).toEqual({ kind: "rolled_back", value: ["in_progress", "5s"] });
+    expect(acquired, "without and with the lease, and both again under the limit").toBe(4);
+    await other.close();
+    await elsewhere.end();
+    await pool.end();
+  });
+
+  test.each([
+    [
+      "an operator",
+      `create function evil.stay(timestamptz, interval) returns timestamptz language sql as 'select $1';
+       create operator evil.+ (leftarg = timestamptz, rightarg = interval, function = evil.stay)`,
+    ],
+    ["a type", "create domain evil.interval as text"],
+  ])("%s of intervals ahead of pg_catalog is refused by name", async (_, make) => {
+    const { pool } = await setUp({ max: 2, options: "-c search_path=evil,pg_catalog" });
+    await pool.query(`create schema evil; ${make}`);
+    await expect(writing(postgresStore({ pool }), newLife(newKey()))).rejects.toMatchObject({
+      code: "store-unsuitable",
+      message: expect.stringContaining("evil before pg_catalog"),
+    });
+    await pool.end();
+  });
+
+  test("a name that contains the separator of the settings is refused by name", async () => {
+    const { pool } = await setUp({ max: 2 });
+    await pool.query('set search_path to "a\u001fb"');
+    await expect(writing(postgresStore({ pool }), newLife(newKey()))).rejects.toMatchObject({
+      code: "store-unsuitable",
+      message: expect.stringContaining("U+001F"),
+    });
+    await expectNoLeak(pool);
     await pool.end();
   });
 

@@ -1,5 +1,6 @@
 /** The statements that begin and end a transaction, and what the replies to BEGIN mean. */
 import { StoreError } from "../../errors.ts";
+import { sessionSettings } from "../session-settings.ts";
 import { certaintyOf, withServersWords } from "../sql-errors.ts";
 import type { BridgeRequest, BridgeSession, IsolationLevel, SqlStatement } from "../transaction.ts";
 import type { Connection } from "./connections.ts";
@@ -42,6 +43,6 @@ export function noteIsolation(
   { isolation }: BridgeRequest,
   opened: BridgeSession<never>["opened"],
 ): void {
-  const level = opened[0]?.[0]?.isolation;
-  if (isolation === null && state !== null && typeof level === "string") state.isolation = level;
+  const settings = sessionSettings(opened[0]?.[0]);
+  if (isolation === null && state !== null && settings !== null) state.isolation = settings.isolation;
 }

@@ -3,6 +3,7 @@
  * connection. What may be named, how often and how it fails: docs/decisions/009.
  */
 import { createHash } from "node:crypto";
+import { sessionSettings } from "../session-settings.ts";
 import type { SqlRow, SqlStatement } from "../transaction.ts";
 import type { ConnectionState } from "./connection-state.ts";
 
@@ -73,10 +74,10 @@ const untouched = '"$user", public';
 
 /** The schemas that a transaction's statements look in; null if other transactions of the connection may look in others. */
 export function namingSchemas(state: ConnectionState | null, opened: SqlRow | undefined): string | null {
-  if (state === null || opened === undefined) return null;
-  const { search_path: path, session_role: role, schemas } = opened;
-  if (path !== untouched || role !== "none" || typeof schemas !== "string") return null;
-  if (schemas.includes("pg_temp")) return null;
+  const settings = sessionSettings(opened);
+  if (state === null || settings === null) return null;
+  const { search_path: path, session_role: role, schemas } = settings;
+  if (path !== untouched || role !== "none" || schemas.includes("pg_temp")) return null;
   state.namedIn ??= schemas;
   return state.namedIn === schemas ? schemas : null;
 }

@@ -1,14 +1,15 @@
 /** Statements of a batch: they lock its keys and look all of them up. Its locks are a JSON text. */
+import { openingStatement } from "./session-statements.ts";
 import { sql } from "./sql/texts.ts";
 import type { SqlNames } from "./sql-parts.ts";
 import { statement } from "./statement.ts";
 
 export function batchStatements(names: SqlNames) {
+  const traced = { ...names, traced: true };
   return {
-    openBatch: statement("open_batch", sql.openBatch, names),
+    openBatch: openingStatement("open_batch", sql.openBatch, names),
     lookBatch: statement("look_batch", sql.lookBatch, names),
     completeBatch: statement("complete_batch", sql.completeBatch, names),
-    // A service without tracing has no value for that column.
-    completeBatchTraced: statement("complete_batch_traced", sql.completeBatchTraced, names),
+    completeBatchTraced: statement("complete_batch_traced", sql.completeBatch, traced),
   };
 }

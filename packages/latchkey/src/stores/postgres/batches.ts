@@ -22,7 +22,7 @@ import type { batchStatements } from "./batch-statements.ts";
 import { lookOf } from "./confirm.ts";
 import { hexOf } from "./outbox-rows.ts";
 import { momentOf, onlyRow, textOf } from "./rows.ts";
-import { inOpenedSession, openedSession } from "./session-statements.ts";
+import { inOpenedSession, LimitsLost, openedSession } from "./session-statements.ts";
 import { asSchemaError } from "./settings.ts";
 import { effectStatements, refusedOutcome, type TransactionParts } from "./transactions.ts";
 import { keyValues, lifeValues, retentionValues, timeoutText } from "./values.ts";
@@ -45,20 +45,19 @@ function hasParts<Tx>(bridge: TransactionBridge<Tx>): bridge is PartedBridge<Tx>
 async function runBatch<Tx, T>(
   parts: BatchParts<Tx>,
   bridge: PartedBridge<Tx>,
-  { keys, isolation, idleLimitMs }: BatchRequest,
+  request: BatchRequest,
   work: (open: OpenBatch<Tx>) => Promise<BatchWork<T>>,
 ): Promise<BatchOutcome<T>> {
+  const { keys, isolation, idleLimitMs } = request;
   const { batch, settings, sessions } = parts;
   const locks = await Promise.all(keys.map((key) => settings.lockOf(key)));
-  const opening = [
-    batch.openBatch.bind({ locks: JSON.stringify(locks), limit_ms: timeoutText(idleLimitMs) }),
-    batch.lookBatch.bind(keyLists(keys)),
-  ];
+  const values = { locks: JSON.stringify(locks), limit_ms: timeoutText(idleLimitMs) };
+  const opening = [sessions.opening(batch.openBatch).bind(values), batch.lookBatch.bind(keyLists(keys))];
   let started = false;
   try {
     const outcome = await bridge.transactParts<T>({ isolation, opening }, async (session) => {
-      const opened = openedSession(onlyRow(session.opened[0]));
-      if (isolation === null) sessions.isolation = opened.isolation;
+      const opened = openedSession(onlyRow(session.opened[0]), sessions);
+      if (isolation === null) sessions.isolation = opened.settings.isolation;
       const closing = async (records: readonly BatchedRecord[], changed: boolean) => {
         if (records.some(({ effects }) => effects.some(({ ordered }) => ordered)))
           await parts.positions.ensureBeside();
@@ -73,6 +72,7 @@ async function runBatch<Tx, T>(
     });
     return outcomeOf(parts, outcome);
   } catch (error) {
+    if (error instanceof LimitsLost) return runBatch(parts, bridge, request, work);
     throw started ? error : asSchemaError(error);
   }
 }
@@ -135,10 +135,10 @@ function keyLists(keys: readonly RecordKey[]) {
 
 function admissionsOf(
   [first, looks = []]: PartedSession<never>["opened"],
-  { isolation, refusal }: ReturnType<typeof openedSession>,
+  { settings, refusal }: ReturnType<typeof openedSession>,
 ): readonly (Admission | null)[] {
   // At SERIALIZABLE a look-up inside the transaction would make transactions of different keys in a small table fail.
-  if (isolation === "serializable") return looks.map(() => null);
+  if (settings.isolation === "serializable") return looks.map(() => null);
   const exclusive = textOf(onlyRow(first), "exclusive");
   return looks.map((row, place) => admissionOf(row, exclusive[place] === "t", refusal));
 }

@@ -11,7 +11,7 @@ import type { deliveryStatements } from "./delivery-statements.ts";
 import type { phaseStatements } from "./phase-statements.ts";
 import { refused } from "./refused.ts";
 import { onlyRow, textOf } from "./rows.ts";
-import { inOpenedSession, openedSession, type SeenSessions } from "./session-statements.ts";
+import { inOpenedSession, LimitsLost, openedSession, type SeenSessions } from "./session-statements.ts";
 import { asSchemaError } from "./settings.ts";
 import { guardValues, keyValues, retentionValues, timeoutText } from "./values.ts";
 
@@ -31,18 +31,20 @@ export function postgresDeliveries<Tx>({
   sessions,
   statements,
 }: DeliveryParts<Tx>): TransactionSupport<Tx>["deliver"] {
-  return async <T>(
+  const deliver = async <T>(
     request: DeliveryRequest,
     work: (open: OpenPhase<Tx>) => Promise<DeliveryWork<T>>,
   ): Promise<DeliveryOutcome<T>> => {
-    const opening = [statements.openPhase.bind({ limit_ms: timeoutText(request.idleLimitMs) })];
+    const opening = [
+      sessions.opening(statements.openPhase).bind({ limit_ms: timeoutText(request.idleLimitMs) }),
+    ];
     let begun = false;
     try {
       const outcome = await bridge.transact<T>({ isolation: null, opening }, async (session) => {
         begun = true;
         const { tx, used, flush, revoke } = session;
         const row = onlyRow(session.opened[0]);
-        const opened = openedSession(row);
+        const opened = openedSession(row, sessions);
         if (opened.refusal !== null) throw opened.refusal;
         const result = await work({ tx, used, flush, revoke });
         if (result.end !== "commit") return result;
@@ -53,9 +55,11 @@ export function postgresDeliveries<Tx>({
       if (outcome.kind === "refused") return refused(schema, sessions, outcome);
       return outcome.kind === "committed" ? { kind: "committed", value: outcome.value } : outcome;
     } catch (error) {
+      if (error instanceof LimitsLost) return deliver(request, work);
       throw begun ? error : asSchemaError(error);
     }
   };
+  return deliver;
 }
 
 function closing(

@@ -4,10 +4,10 @@ import type { SqlNames } from "./sql-parts.ts";
 import { statement } from "./statement.ts";
 
 export function deliveryStatements(names: SqlNames) {
+  const traced = { ...names, traced: true };
   return {
     enqueue: statement("enqueue", sql.enqueue, names),
-    /** For services with tracing; the others send no parameter for it. */
-    enqueueTraced: statement("enqueue_traced", sql.enqueueTraced, names),
+    enqueueTraced: statement("enqueue_traced", sql.enqueue, traced),
     finishEffect: statement("finish_effect", sql.finishEffect, names),
     answerByEffect: statement("answer_by_effect", sql.answerByEffect, names),
   };

@@ -4,17 +4,17 @@ import type { SqlNames } from "./sql-parts.ts";
 import { statement } from "./statement.ts";
 
 export function leaseStatements(names: SqlNames) {
+  const traced = { ...names, traced: true };
   return {
     create: statement("create", sql.create, names),
     createMany: statement("create_many", sql.createMany, names),
     createOver: statement("create_over", sql.createOver, names),
     accept: statement("accept", sql.accept, names),
     acceptOver: statement("accept_over", sql.acceptOver, names),
-    // A service without tracing sends no parameter for it.
-    createTraced: statement("create_traced", sql.createTraced, names),
-    createOverTraced: statement("create_over_traced", sql.createOverTraced, names),
-    acceptTraced: statement("accept_traced", sql.acceptTraced, names),
-    acceptOverTraced: statement("accept_over_traced", sql.acceptOverTraced, names),
+    createTraced: statement("create_traced", sql.create, traced),
+    createOverTraced: statement("create_over_traced", sql.createOver, traced),
+    acceptTraced: statement("accept_traced", sql.accept, traced),
+    acceptOverTraced: statement("accept_over_traced", sql.acceptOver, traced),
     takeOverRetryable: statement("take_over_retryable", sql.takeOverRetryable, names),
     takeOverEnded: statement("take_over_ended", sql.takeOverEnded, names),
     renew: statement("renew", sql.renew, names),

@@ -1,11 +1,12 @@
 /** Statements of phases: those sent with BEGIN, and those sent with COMMIT. */
+import { openingStatement } from "./session-statements.ts";
 import { sql } from "./sql/texts.ts";
 import type { SqlNames } from "./sql-parts.ts";
 import { statement } from "./statement.ts";
 
 export function phaseStatements(names: SqlNames) {
   return {
-    openPhase: statement("open_phase", sql.openPhase, names),
+    openPhase: openingStatement("open_phase", sql.openPhase, names),
     advance: statement("advance", sql.advance, names),
     advanceEnqueuing: statement("advance_enqueuing", sql.advanceEnqueuing, names),
     completePhase: statement("complete_phase", sql.completePhase, names),

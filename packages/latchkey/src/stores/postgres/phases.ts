@@ -15,7 +15,13 @@ import type { phaseStatements } from "./phase-statements.ts";
 import type { Positions } from "./positions.ts";
 import { refused } from "./refused.ts";
 import { momentOf, numberOf, onlyRow, textOf } from "./rows.ts";
-import { closedRow, inOpenedSession, openedSession, type SeenSessions } from "./session-statements.ts";
+import {
+  closedRow,
+  inOpenedSession,
+  LimitsLost,
+  openedSession,
+  type SeenSessions,
+} from "./session-statements.ts";
 import { asSchemaError } from "./settings.ts";
 import { ownerOfValues, retentionValues, timeoutText } from "./values.ts";
 
@@ -38,10 +44,10 @@ interface Tried<T> {
 }
 
 export function postgresPhases<Tx>(parts: PhaseParts<Tx>): TransactionSupport<Tx>["phase"] {
-  return async <T>(request: PhaseRequest, work: Work<Tx, T>): Promise<PhaseOutcome<T>> => {
+  const phase = async <T>(request: PhaseRequest, work: Work<Tx, T>): Promise<PhaseOutcome<T>> => {
     const { owner, isolation, idleLimitMs } = request;
-    const { statements, bridge } = parts;
-    const opening = [statements.openPhase.bind({ limit_ms: timeoutText(idleLimitMs) })];
+    const { statements, bridge, sessions } = parts;
+    const opening = [sessions.opening(statements.openPhase).bind({ limit_ms: timeoutText(idleLimitMs) })];
     let started = false;
     try {
       const outcome = await bridge.transact<Tried<T>>({ isolation, opening }, (session) => {
@@ -56,9 +62,11 @@ export function postgresPhases<Tx>(parts: PhaseParts<Tx>): TransactionSupport<Tx
       await dropLease(parts, owner, numberOf(closed, "leases") > 0);
       return { kind: "committed", value, expiresAt: momentOf(closed, "expires_at") };
     } catch (error) {
+      if (error instanceof LimitsLost) return phase(request, work);
       throw started ? error : asSchemaError(error);
     }
   };
+  return phase;
 }
 
 async function inPhase<Tx, T>(
@@ -69,7 +77,7 @@ async function inPhase<Tx, T>(
 ): Promise<BridgeWork<Tried<T>>> {
   const { tx, used, flush, revoke } = session;
   const row = onlyRow(session.opened[0]);
-  const opened = openedSession(row);
+  const opened = openedSession(row, sessions);
   if (opened.refusal !== null) throw opened.refusal;
   const result = await work({ tx, used, flush, revoke });
   const value = { value: result.value, completes: false };

@@ -2,43 +2,57 @@
  * The properties of a session that Latchkey depends on, and how its closing statements restore the session that its opening
  * statements had.
  */
-import { LatchkeyError, StoreError } from "../../errors.ts";
+import { type LatchkeyError, StoreError } from "../../errors.ts";
+import { type SessionSettings, sessionSettings } from "../../sql/session-settings.ts";
 import type { SqlRow, SqlStatement } from "../../sql/transaction.ts";
-import { onlyRow, textOf } from "./rows.ts";
+import { onlyRow } from "./rows.ts";
 import { sql } from "./sql/texts.ts";
-import { plainStatement } from "./statement.ts";
-
-/** Columns of the opening statement with the settings that a handler may change for its transaction. */
-const restoredColumns = ["session_owner", "session_role", "row_security", "search_path", "encoding"];
+import type { SqlNames } from "./sql-parts.ts";
+import { plainStatement, statement } from "./statement.ts";
+import { unsuitable } from "./suitability.ts";
+import type { StatementTemplate } from "./template.ts";
 
 export const sessionStatements = {
   asOpened: plainStatement("as_opened", sql.asOpened),
   asLeft: plainStatement("as_left", sql.asLeft),
 };
 
-/** The session as the opening statements found it. */
-export interface OpenedSession {
-  readonly isolation: string;
-  /** Why nothing can be written in this transaction; null if writes are possible. */
-  readonly refusal: StoreError | null;
-  /** The opening statement's row, with the settings to restore. */
-  readonly row: SqlRow;
+/** An opening statement in two forms: for any session, and for sessions without lower time limits of their own. */
+export type Opening = Readonly<Record<"comparing" | "plain", StatementTemplate>>;
+
+export function openingStatement(kind: string, text: string, names: SqlNames): Opening {
+  return {
+    comparing: statement(kind, text, { ...names, compared: true }),
+    plain: statement(kind, text, names),
+  };
 }
 
-/** @throws {LatchkeyError} `store-unsuitable` if texts would be stored as other texts */
-export function openedSession(row: SqlRow): OpenedSession {
-  if (textOf(row, "encoding") !== "UTF8") throw unsuitableEncoding();
-  return {
-    isolation: textOf(row, "isolation"),
-    refusal: textOf(row, "read_only") === "on" ? readOnly() : null,
-    row,
-  };
+/** The session as the opening statements found it. */
+export interface OpenedSession {
+  readonly settings: SessionSettings;
+  /** Why nothing can be written in this transaction; null if writes are possible. */
+  readonly refusal: StoreError | null;
+}
+
+/** The opening statement has replaced a lower time limit of the session's own. The transaction begins again, and keeps it. */
+export class LimitsLost extends Error {}
+
+/**
+ * @throws {LatchkeyError} `store-unsuitable` if texts would be stored as other texts, or if the settings cannot be told apart
+ * @throws {LimitsLost}
+ */
+export function openedSession(row: SqlRow, seen: SeenSessions): OpenedSession {
+  const settings = sessionSettings(row);
+  if (settings === null) throw unsuitable("A role or a schema of the session has U+001F in its name");
+  if (settings.encoding !== "UTF8") throw unsuitableEncoding();
+  seen.noteLimits(settings);
+  return { settings, refusal: settings.read_only === "on" ? readOnly() : null };
 }
 
 export function unsuitableEncoding(): LatchkeyError {
   const message =
     "The session's client_encoding is not UTF8: keys would be stored as other texts. Leave it as `pg` sets it";
-  return new LatchkeyError("store-unsuitable", { message });
+  return unsuitable(message);
 }
 
 function readOnly(): StoreError {
@@ -49,14 +63,13 @@ function readOnly(): StoreError {
 
 /** The closing statements. If the handler may have changed the session, they run with the settings that it had at the opening statements. */
 export function inOpenedSession(
-  session: OpenedSession,
+  { settings }: OpenedSession,
   mayHaveChanged: boolean,
   closing: readonly SqlStatement[],
 ): readonly SqlStatement[] {
   if (!mayHaveChanged) return closing;
   const { asOpened, asLeft } = sessionStatements;
-  const restored = Object.fromEntries(restoredColumns.map((column) => [column, textOf(session.row, column)]));
-  return [asOpened.bind(restored), ...closing, asLeft.bind({})];
+  return [asOpened.bind(settings), ...closing, asLeft.bind({})];
 }
 
 /** The row of Latchkey's last own closing statement. */
@@ -69,7 +82,19 @@ export function closedRow(closed: readonly (readonly SqlRow[])[]): SqlRow {
 export class SeenSessions {
   /** The default isolation level of sessions; null if none was read yet. */
   isolation: string | null = null;
+  /** Whether a session had a lower time limit of its own; null until a transaction was opened. */
+  #hasLimits: boolean | null = null;
   #restores = false;
+
+  opening({ comparing, plain }: Opening): StatementTemplate {
+    return this.#hasLimits === false ? plain : comparing;
+  }
+
+  /** @throws {LimitsLost} */
+  noteLimits({ limitsExceedByMs }: SessionSettings): void {
+    this.#hasLimits = this.#hasLimits === true || !(limitsExceedByMs > 0);
+    if (limitsExceedByMs < 0) throw new LimitsLost("The transaction begins again");
+  }
 
   mayHaveChanged(session: { readonly mayHaveChangedSession?: (() => boolean) | undefined }): boolean {
     return this.#restores || (session.mayHaveChangedSession?.() ?? true);

@@ -17,4 +17,8 @@ export interface SqlNames {
   readonly synced: boolean;
   /** Whether the server ends transactions and statements that last too long. */
   readonly serverLimits: boolean;
+  /** Whether sessions may have lower limits of their own, which stay. Default: no. */
+  readonly compared?: boolean;
+  /** Whether a new life has a trace. Default: no; a service without tracing sends no parameter for it. */
+  readonly traced?: boolean;
 }

@@ -3,8 +3,9 @@ import type { SqlNames } from "./sql-parts.ts";
 import { type StatementTemplate, template } from "./template.ts";
 
 // A comment `[synced` begins a part for COMMITs that must be on disk, a comment `[limits` a part for servers that end what lasts
-// too long. If that does not apply, the part is left out, or replaced with what follows `|`.
-const option = /\/\*\[(synced|limits)\*\/(.*?)\/\*(?:\|(.*?))?\]\*\//gsu;
+// too long, a comment `[compared` a part in it for sessions that may have lower limits, a comment `[traced` a part for lives with
+// a trace. If that does not apply, the part is left out, or replaced with what follows `|`. Parts in parts come first.
+const option = /\/\*\[(synced|limits|compared|traced)\*\/((?:(?!\/\*\[).)*?)\/\*(?:\|(.*?))?\]\*\//gsu;
 const table = /\blatchkey\.(records|leases|steps|outbox|messages|audit|early|facts|settings)\b/gu;
 const parameter = /:'([a-z_]+)'/gu;
 
@@ -36,11 +37,13 @@ export function statement(kind: string, text: string, names: SqlNames): Statemen
 }
 
 function withNames(text: string, names: SqlNames): string {
-  const isOn = { synced: names.synced, limits: names.serverLimits };
+  const { synced, serverLimits: limits, compared = false, traced = false } = names;
+  const isOn = { synced, limits, compared, traced };
+  const chosen = (_: string, name: keyof typeof isOn, part: string, otherwise = "") =>
+    isOn[name] ? part : otherwise;
   return text
-    .replaceAll(option, (_, name: keyof typeof isOn, part: string, otherwise = "") =>
-      isOn[name] ? part : otherwise,
-    )
+    .replaceAll(option, chosen)
+    .replaceAll(option, chosen)
     .replaceAll(table, (_, name: keyof SqlNames) => `${names[name]}`)
     .replaceAll(defaultTimeFunction, () => names.clock)
     .replaceAll(parameter, "@$1");

@@ -25,6 +25,6 @@ export function checkSuitability(schema: string, row: SqlRow): void {
     throw unsuitable(`Role ${role} lacks privileges in schema ${schema}: ${lacking}. Grant them`);
 }
 
-function unsuitable(message: string): LatchkeyError {
+export function unsuitable(message: string): LatchkeyError {
   return new LatchkeyError("store-unsuitable", { message });
 }

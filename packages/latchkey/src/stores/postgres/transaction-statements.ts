@@ -1,22 +1,23 @@
 /** Statements of `transaction` execution: those sent with BEGIN, those sent with COMMIT, and those that settle a doubt. */
+import { openingStatement } from "./session-statements.ts";
 import { sql } from "./sql/texts.ts";
 import type { SqlNames } from "./sql-parts.ts";
 import { statement } from "./statement.ts";
 import { template } from "./template.ts";
 
 export function transactionStatements(names: SqlNames) {
+  const traced = { ...names, traced: true };
   return {
     read: statement("read", sql.read, names),
     readMany: statement("read_many", sql.readMany, names),
     look: statement("look", sql.look, names),
-    open: statement("open", sql.open, names),
+    open: openingStatement("open", sql.open, names),
     savepoint: template("savepoint", "savepoint latchkey_handler"),
     undo: template("undo", "rollback to savepoint latchkey_handler"),
     complete: statement("complete", sql.complete, names),
     completeOver: statement("complete_over", sql.completeOver, names),
-    // A service without tracing sends no parameter for it.
-    completeTraced: statement("complete_traced", sql.completeTraced, names),
-    completeOverTraced: statement("complete_over_traced", sql.completeOverTraced, names),
+    completeTraced: statement("complete_traced", sql.complete, traced),
+    completeOverTraced: statement("complete_over_traced", sql.completeOver, traced),
     lose: statement("lose", sql.lose, names),
     waitSettings: statement("wait_settings", sql.waitSettings, names),
     waitLock: statement("wait_lock", sql.waitLock, names),

@@ -29,6 +29,7 @@ import { booleanOf, momentOf, onlyRow, textOf } from "./rows.ts";
 import {
   closedRow,
   inOpenedSession,
+  LimitsLost,
   type OpenedSession,
   openedSession,
   type SeenSessions,
@@ -106,9 +107,10 @@ async function run<Tx, T>(
     const outcome = await bridge.transact<T>({ isolation: request.isolation, opening }, async (session) => {
       seen = earlier ?? lookOf(session.opened[1]);
       const { reading } = seen;
-      const opened = openedSession(onlyRow(session.opened[0]));
-      if (request.isolation === null) parts.sessions.isolation = opened.isolation;
-      if (look !== null && opened.isolation === "serializable") throw new LookedInside();
+      const opened = openedSession(onlyRow(session.opened[0]), parts.sessions);
+      const { isolation } = opened.settings;
+      if (request.isolation === null) parts.sessions.isolation = isolation;
+      if (look !== null && isolation === "serializable") throw new LookedInside();
       if (look === statements.look && reading.record?.state === "in_progress") throw new LeaseUnread();
       started = true;
       return withReading(parts, session, opened, reading, work);
@@ -121,10 +123,10 @@ async function run<Tx, T>(
     const first = transact(earlier === null ? statements.look : null);
     return await first.catch((error: unknown) => {
       if (error instanceof LeaseUnread) return transact(statements.read);
-      if (error instanceof LookedInside) return run(parts, request, work);
       throw error;
     });
   } catch (error) {
+    if (error instanceof LookedInside || error instanceof LimitsLost) return run(parts, request, work);
     throw started ? error : asSchemaError(error);
   }
 }
@@ -153,10 +155,11 @@ async function runOptimistic<Tx, T>(
     { isolation: request.isolation, opening },
     async ([first, second]) => {
       const row = onlyRow(first);
-      const opened = openedSession(row);
-      if (request.isolation === null) parts.sessions.isolation = opened.isolation;
       // An ordinary transaction begins again by itself. For this one the caller begins again, with an ordinary one.
-      if (opened.isolation === "serializable") throw new LookedInside();
+      const opened = openedSession(row, parts.sessions);
+      const { isolation } = opened.settings;
+      if (request.isolation === null) parts.sessions.isolation = isolation;
+      if (isolation === "serializable") throw new LookedInside();
       seen = lookOf(second);
       if (seen.reading.record?.state === "in_progress") throw new LeaseUnread();
       session = { opened, began: textOf(row, "began") };
@@ -189,13 +192,13 @@ async function isTrue<Tx>(
 }
 
 function openingOf<Tx>(
-  { statements }: TransactionParts<Tx>,
+  { statements, sessions }: TransactionParts<Tx>,
   { key, idleLimitMs, savepoint }: TransactionRequest,
   lock: string,
   look: StatementTemplate | null,
 ): readonly SqlStatement[] {
   return [
-    statements.open.bind({ lock, limit_ms: timeoutText(idleLimitMs) }),
+    sessions.opening(statements.open).bind({ lock, limit_ms: timeoutText(idleLimitMs) }),
     ...(look === null ? [] : [look.bind(keyValues(key))]),
     ...(savepoint ? [statements.savepoint.bind({})] : []),
   ];
@@ -270,13 +273,9 @@ function completeStatement<Tx>(
   const [first, over] = isTraced
     ? [statements.completeTraced, statements.completeOverTraced]
     : [statements.complete, statements.completeOver];
-  return (replaces === null ? first : over).bind({
-    ...lifeValues(life),
-    ...guardValues(replaces),
-    ...retentionValues(retention),
-    answer,
-    began,
-  });
+  const { retention_ms, forget_after_ms } = retentionValues(retention);
+  const values = { ...lifeValues(life), retention_ms, forget_after_ms, answer, began };
+  return replaces === null ? first.bind(values) : over.bind({ ...values, ...guardValues(replaces) });
 }
 
 function outcomeOf<Tx, T>(parts: TransactionParts<Tx>, outcome: BridgeOutcome<T>): TransactionOutcome<T> {

@@ -32,10 +32,18 @@ export function keyValues({ tenant, scope, key }: RecordKey) {
 }
 
 export function lifeValues(life: NewLife) {
+  const { tenant, scope, key } = keyValues(life);
+  const { id, fence, fingerprint } = life;
+  // Written out: objects that are joined from several take V8 a microsecond each.
   return {
-    ...keyValues(life),
-    ...ownerValues(life.id, life.fence),
-    ...fingerprintValues(life.fingerprint),
+    tenant,
+    scope,
+    key,
+    id,
+    attempt: fence.attempt,
+    token: fence.token,
+    fingerprint_version: fingerprint.version,
+    fingerprint: fingerprint.digest,
     operation: life.operation,
     principal: life.principal,
     input: life.input ?? null,

@@ -5,9 +5,9 @@ r as (update latchkey.records r
   set id = :'id'::uuid, operation = :'operation'::text, state = 'pending',
     fingerprint_version = :'fingerprint_version'::smallint, fingerprint = :'fingerprint'::bytea,
     principal = :'principal'::text, attempt = :'attempt'::int, token = :'token'::uuid, recovery_point = null,
-    input = :'input'::bytea, addressable = :'addressable'::boolean, summary = :'summary'::bytea, trace = null,
-    answer = null, response_schema_version = null, last_error_code = null, reconcile_tries = 0,
-    created_at = t.at, finished_at = null,
+    input = :'input'::bytea, addressable = :'addressable'::boolean, summary = :'summary'::bytea,
+    trace = /*[traced*/:'trace'::text/*|null]*/, answer = null, response_schema_version = null, last_error_code = null,
+    reconcile_tries = 0, created_at = t.at, finished_at = null,
     expires_at = t.at + :'expires_after_ms'::float8 * interval '1 millisecond', forget_at = null,
     reconcile_after = null
   from t

@@ -16,7 +16,7 @@ w as (insert into latchkey.records as r (tenant, scope, key, created_at, recover
     state, answer, response_schema_version, finished_at, expires_at, forget_at, last_error_code)
   select :'tenant'::text, :'scope'::text, :'key'::text, t.at, null, 0, false, :'id'::uuid, :'operation'::text,
     :'fingerprint_version'::smallint, :'fingerprint'::bytea, :'principal'::text, 0, :'token'::uuid,
-    :'summary'::bytea, null, 'completed', :'answer'::bytea, 1, t.at,
+    :'summary'::bytea, /*[traced*/:'trace'::text/*|null]*/, 'completed', :'answer'::bytea, 1, t.at,
     t.at + :'retention_ms'::float8 * interval '1 millisecond',
     t.at + :'forget_after_ms'::float8 * interval '1 millisecond', null
   from t

@@ -3,11 +3,11 @@
 -- COMMIT only an error stops the COMMIT. The condition and the root depend on the transaction, so that
 -- the planner evaluates neither beforehand.
 insert into latchkey.records (tenant, scope, key, created_at, id, operation, fingerprint_version, fingerprint,
-    principal, attempt, token, summary, state, answer, response_schema_version, finished_at, expires_at,
-    forget_at)
+    principal, attempt, token, summary/*[traced*/, trace/*]*/, state, answer, response_schema_version, finished_at,
+    expires_at, forget_at)
 select :'tenant'::text, :'scope'::text, :'key'::text, t.at, :'id'::uuid, :'operation'::text,
   :'fingerprint_version'::smallint, :'fingerprint'::bytea, :'principal'::text, :'attempt'::int,
-  :'token'::uuid, :'summary'::bytea, 'completed', :'answer'::bytea, 1, t.at,
+  :'token'::uuid, :'summary'::bytea/*[traced*/, :'trace'::text/*]*/, 'completed', :'answer'::bytea, 1, t.at,
   t.at + :'retention_ms'::float8 * interval '1 millisecond',
   t.at + :'forget_after_ms'::float8 * interval '1 millisecond'
 from (select case when pg_catalog.encode(pg_catalog.timestamptz_send(pg_catalog.now()), 'hex') =

@@ -3,11 +3,11 @@
 -- For the row that `r` has written.
 with t as materialized (select pg_catalog.clock_timestamp() as at),
 r as (insert into latchkey.records (tenant, scope, key, id, operation, state, fingerprint_version,
-    fingerprint, principal, attempt, token, input, addressable, summary, created_at, expires_at)
+    fingerprint, principal, attempt, token, input, addressable, summary, created_at, expires_at/*[traced*/, trace/*]*/)
   select :'tenant'::text, :'scope'::text, :'key'::text, :'id'::uuid, :'operation'::text, 'in_progress',
     :'fingerprint_version'::smallint, :'fingerprint'::bytea, :'principal'::text, :'attempt'::int,
     :'token'::uuid, :'input'::bytea, :'addressable'::boolean, :'summary'::bytea, t.at,
-    t.at + :'expires_after_ms'::float8 * interval '1 millisecond'
+    t.at + :'expires_after_ms'::float8 * interval '1 millisecond'/*[traced*/, :'trace'::text/*]*/
   from t
   where not exists (select 1
     from latchkey.records x

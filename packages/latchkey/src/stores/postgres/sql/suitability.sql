@@ -35,11 +35,12 @@ select current_user::pg_catalog.text as role_name,
             pg_catalog.to_regtype('pg_catalog.bytea')::pg_catalog.oid,
             pg_catalog.to_regtype('pg_catalog.json')::pg_catalog.oid,
             pg_catalog.to_regtype('pg_catalog.float8')::pg_catalog.oid,
+            pg_catalog.to_regtype('pg_catalog.interval')::pg_catalog.oid,
             pg_catalog.to_regtype('pg_catalog.timestamptz')::pg_catalog.oid]))
       or exists (select from pg_catalog.pg_type t
         where t.typnamespace operator(pg_catalog.=) a.oid
           and t.typname operator(pg_catalog.=) any (
-            array['text', 'uuid', 'bytea', 'json', 'float8', 'timestamptz']::pg_catalog.name[]))) as hostile,
+            array['text', 'uuid', 'bytea', 'json', 'float8', 'interval', 'timestamptz']::pg_catalog.name[]))) as hostile,
   (select pg_catalog.string_agg(t.relname::pg_catalog.text, ', ') from own t
     where pg_catalog.row_security_active(t.oid)
       and not exists (select from open where open.polrelid operator(pg_catalog.=) t.oid)) as hidden,
