@@ -305,6 +305,10 @@ describe("on a database", () => {
         seen.push(inside);
       }
       expect(seen).toEqual(["30s", "30s", "30s", "5s", "30s", "30s", "1500ms"]);
+      const prepared =
+        "select count(*)::int as forms from pg_prepared_statements where name like 'lk\\_open%'";
+      const { rows } = await pool.query<{ forms: number }>(prepared);
+      expect(rows[0]?.forms, "one that compares limits, and one that does not").toBe(2);
       await expectNoLeak(pool);
       await pool.end();
     },
