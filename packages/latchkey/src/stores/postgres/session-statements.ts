@@ -17,7 +17,7 @@ export const sessionStatements = {
   asLeft: plainStatement("as_left", sql.asLeft),
 };
 
-/** An opening statement in two forms: for any session, and for sessions without lower time limits of their own. */
+/** An opening statement in two forms: for any session, and for sessions whose own time limits are all higher. */
 export type Opening = Readonly<Record<"comparing" | "plain", StatementTemplate>>;
 
 export function openingStatement(kind: string, text: string, names: SqlNames): Opening {
@@ -34,12 +34,12 @@ export interface OpenedSession {
   readonly refusal: StoreError | null;
 }
 
-/** The opening statement has replaced a lower time limit of the session's own. The transaction begins again, and keeps it. */
+/** The opening statement has replaced a lower time limit of the session's own. The transaction begins again, with that limit. */
 export class LimitsLost extends Error {}
 
 /**
- * @throws {LatchkeyError} `store-unsuitable` if texts would be stored as other texts, or if the settings cannot be told apart
- * @throws {LimitsLost}
+ * @throws {LatchkeyError} `store-unsuitable` if `client_encoding` is not UTF8, or if a role or a schema has U+001F in its name
+ * @throws {LimitsLost} if the opening statement has replaced a lower time limit
  */
 export function openedSession(row: SqlRow, seen: SeenSessions): OpenedSession {
   const settings = sessionSettings(row);
@@ -82,7 +82,7 @@ export function closedRow(closed: readonly (readonly SqlRow[])[]): SqlRow {
 export class SeenSessions {
   /** The default isolation level of sessions; null if none was read yet. */
   isolation: string | null = null;
-  /** Whether a session had a lower time limit of its own; null until a transaction was opened. */
+  /** Whether a session had a time limit of its own that was as low as Latchkey's; null until a transaction was opened. */
   #hasLimits: boolean | null = null;
   #restores = false;
 
