@@ -3,21 +3,18 @@
  */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { migratePostgres } from "latchkey/postgres";
-import pg from "pg";
 import { type PrivatePostgres, startPostgres } from "../test/support/private-postgres.ts";
 import { startRedis } from "../test/support/private-redis.ts";
 import { spawnWorker } from "../test/support/processes.ts";
 import { runProgram } from "../test/support/program.ts";
 import { databaseCpuMicros } from "./database-cpu.ts";
-import { schema } from "./http/jobs.ts";
-import { byHandSchema } from "./http/peers/by-hand.ts";
 import { startServer } from "./http/server.ts";
 import { isBaselineOf, nameOf, needsRedis, type Subject, subjects } from "./http/subject.ts";
 import { machineOf, serverSettings } from "./machine.ts";
 import { type BenchOptions, parseOptions, usage } from "./options.ts";
 import { intoPage, type RunFacts, renderFacts, renderResults, summarize } from "./report.ts";
 import { type Entry, firstWarmUpTurns, type Measurement, measure, warmUpShare } from "./run.ts";
+import { createTables, inDatabase } from "./tables.ts";
 
 const root = resolve(import.meta.dirname, "..");
 
@@ -25,13 +22,16 @@ await runProgram(() => run(parseOptions(process.argv.slice(2))), usage);
 
 async function run(options: BenchOptions): Promise<void> {
   const postgres = await startPostgres({ conf: serverSettings });
-  await createSchema(postgres);
+  await createTables(postgres.url, root);
   const redis = select(options).some(needsRedis) ? ((await startRedis())?.url ?? null) : null;
   const { chosen, skipped } = choose(options, redis !== null);
-  const env = {
-    LATCHKEY_BENCH_POSTGRES: await throughNetwork(postgres.url, options.rttMs),
+  const url = await throughNetwork(postgres.url, options.rttMs);
+  const envOf = (database: string) => ({
+    LATCHKEY_BENCH_POSTGRES: inDatabase(url, database),
     LATCHKEY_BENCH_REDIS: redis ?? "",
-  };
+  });
+  const env = { here: envOf("postgres"), there: envOf("other_checkout") };
+  if (options.against !== null) await createTables(postgres.url, resolve(options.against), "other_checkout");
   const entries = await startEntries(chosen, options, env);
   const { rounds, concurrencies, awake } = options;
   const turns = entries.length * (rounds * concurrencies.length * (1 + warmUpShare) + firstWarmUpTurns);
@@ -67,14 +67,6 @@ async function throughNetwork(url: string, rttMs: number): Promise<string> {
   return near.href;
 }
 
-async function createSchema(postgres: PrivatePostgres): Promise<void> {
-  const pool = new pg.Pool({ connectionString: postgres.url });
-  await pool.query(schema);
-  await pool.query(byHandSchema);
-  await migratePostgres(pool);
-  await pool.end();
-}
-
 /** @throws {TypeError} if nothing is selected */
 function select({ only }: BenchOptions): readonly Subject[] {
   const selected = subjects.filter(
@@ -103,13 +95,13 @@ function choose(options: BenchOptions, hasRedis: boolean) {
 async function startEntries(
   chosen: readonly Subject[],
   { against, profile }: BenchOptions,
-  env: Readonly<Record<string, string>>,
+  env: Readonly<Record<"here" | "there", Readonly<Record<string, string>>>>,
 ): Promise<Entry[]> {
   const profileDir = profile === null ? undefined : resolve(profile);
   const entries = chosen.flatMap((subject) => {
-    const here = { subject, checkout: null, options: { root, env, profileDir } };
+    const here = { subject, checkout: null, options: { root, env: env.here, profileDir } };
     if (against === null || !subject.guard.startsWith("latchkey")) return [here];
-    return [here, { subject, checkout: against, options: { root: resolve(against), env } }];
+    return [here, { subject, checkout: against, options: { root: resolve(against), env: env.there } }];
   });
   return Promise.all(
     entries.map(async ({ subject, checkout, options }) => ({

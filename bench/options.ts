@@ -10,7 +10,7 @@ export interface BenchOptions {
   readonly only: readonly string[];
   /** Whether the load generator polls instead of sleeping. */
   readonly awake: boolean;
-  /** Another checkout that contains this bench: Latchkey is also measured from there, under the same conditions. */
+  /** Another checkout that contains this bench: Latchkey is also measured from there, on its own tables. */
   readonly against: string | null;
   /** A round trip from the servers to their database and back, in milliseconds; 0: they are on one machine. */
   readonly rttMs: number;
@@ -23,6 +23,7 @@ export interface BenchOptions {
 export const usage = `npm run bench -- [--minutes 15] [--rounds 3] [--concurrency 1,8,32] [--only express/order,hono]
     [--rtt 0.5] [--against <checkout>] [--profile <folder>] [--awake] [--out docs]
 
+--against also measures Latchkey from another checkout, in turn with this one, on tables that its own migrations make.
 --rtt adds a round trip of that many milliseconds between the servers and Postgres, by a relay that uses a core of its own.
 --awake makes the load generator poll instead of sleep, so that no server pays for waking it; that also uses a core.
 With --only, --against, --rtt or --awake, results are written only to the folder of --out; otherwise, to docs/.`;

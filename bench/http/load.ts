@@ -53,6 +53,14 @@ function stayAwake(): () => void {
   return () => clearImmediate(next);
 }
 
+/** @throws {Error} if a new order is not answered with 201 */
+export async function sendFirst(url: string): Promise<void> {
+  const { method = "", path = "", headers = {}, body = "" } = newOrder(requestTo("order"));
+  const response = await fetch(url + path, { method, body, headers });
+  if (response.status !== 201) throw new Error(`A first request was answered with ${response.status}`);
+  await response.arrayBuffer();
+}
+
 /** Sends each replay key once, so that it has a stored answer. */
 export async function prime(url: string): Promise<number> {
   const { method = "", path = "", headers = {}, body = "" } = requestTo("replay");

@@ -1,8 +1,10 @@
 /**
- * `npm run bench:instructions`: how many instructions a backend of Postgres executes for a message, and for each of Latchkey's
- * statements of a first request. Unlike times, these counts do not depend on what else the machine does. Needs valgrind.
+ * `npm run bench:instructions`: how many instructions a backend of Postgres executes for a message, for a first request over
+ * HTTP, and for each of Latchkey's statements in one. Unlike times, these counts do not depend on what else the machine does.
+ * Needs valgrind.
  */
 import { randomBytes, randomUUID } from "node:crypto";
+import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { createInbox, createLatchkey } from "latchkey";
 import { migratePostgres, postgresStore } from "latchkey/postgres";
@@ -11,8 +13,12 @@ import { transactionStatements } from "../../packages/latchkey/src/stores/postgr
 import { runProgram } from "../../test/support/program.ts";
 import { positive } from "../machine.ts";
 import { type CountingPostgres, startCountingPostgres } from "./counting-postgres.ts";
+import { countFirstRequests } from "./first-requests.ts";
 
-const usage = "npm run bench:instructions -- [--messages 200]";
+const root = resolve(import.meta.dirname, "../..");
+const usage = `npm run bench:instructions -- [--messages 200] [--against <checkout>]
+
+--against also counts first requests of another checkout, on its own tables.`;
 const insert = "insert into shipments (order_id) values ($1)";
 const insertId = "insert into seen (id) values ($1) on conflict do nothing";
 const batchSize = 50;
@@ -22,7 +28,8 @@ const warmUp = 100;
 type Work = (orders: readonly number[]) => Promise<void>;
 
 async function run(): Promise<void> {
-  const { values } = parseArgs({ options: { messages: { type: "string" } } });
+  const text = { type: "string" } as const;
+  const { values } = parseArgs({ options: { messages: text, against: text } });
   const messages = batchSize * Math.ceil(positive("messages", values.messages ?? "200") / batchSize);
   const server = await startCountingPostgres();
   const pool = new pg.Pool({ connectionString: server.url, max: 1 });
@@ -41,8 +48,13 @@ async function run(): Promise<void> {
     report(name, (await server.count(rows[0]?.pid ?? 0, () => work(upTo(messages)))) / messages);
     await own.end();
   }
-  for (const [name, values] of Object.entries(statements))
-    await countStatement(server, name, values, messages);
+  report("a first request", await countFirstRequests(server, root, "here", messages));
+  if (values.against !== undefined) {
+    const other = await countFirstRequests(server, resolve(values.against), "there", messages);
+    report("a first request (other checkout)", other);
+  }
+  for (const [name, valuesOf] of Object.entries(statements))
+    await countStatement(server, name, valuesOf, messages);
 }
 
 const upTo = (count: number) => Array.from({ length: count }, (_, order) => order);

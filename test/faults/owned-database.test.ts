@@ -29,7 +29,7 @@ type Moment = (typeof moments)[number];
 /** Whether Postgres is back for those who wait for it in time to keep their leases, or when others have gone on. */
 const backs = ["in time", "too late"] as const;
 type Back = (typeof backs)[number];
-const leaseMsOf = { "in time": patient(5_000), "too late": patient(1_500) } as const;
+const leaseMsOf = { "in time": patient(5_000), "too late": patient(3_000) } as const;
 /** Of phase, call, phase: read, create, openPhase, commitPhase, startCall, send, endCall, openPhase, commitPhase. */
 const ports = [
   ["the first phase's COMMIT", 4],
