@@ -4,7 +4,7 @@ import { renderTable } from "./sections.ts";
 
 /** The contents of a floor. A new path in the table of floors needs a text here. */
 const contents: Readonly<Record<string, string>> = {
-  "testing/": "a store with faults, for tests",
+  "testing/": "for users' tests: a store with faults, and a check for unprotected routes",
   "internal/": "what `latchkey-conformance` needs of the inside",
   "cli/": "the `latchkey` command",
   "index.ts": "what `latchkey` exports",

@@ -6,7 +6,7 @@ import { type BrokenSupport, casesOf, failuresOf, type Mistake } from "../../../
 import type { MemoryTransaction } from "../../latchkey/src/stores/memory/tables.ts";
 import type { Admission, OptimisticTransaction } from "../../latchkey/src/stores/transactions.ts";
 
-type RunOptimistic = NonNullable<BrokenSupport["runEarly"]>;
+type RunOptimistic = NonNullable<BrokenSupport["runOptimistic"]>;
 type Open = OptimisticTransaction<MemoryTransaction>;
 
 interface Change {
@@ -20,9 +20,9 @@ interface Change {
 function optimistic({ admit, sees = (seen) => seen, open: change, opensToCommit }: Change): Mistake {
   return {
     transactions({ support }) {
-      const { runEarly: sound } = support;
+      const { runOptimistic: sound } = support;
       if (sound === undefined) throw new TypeError("the memory store has optimistic admission");
-      const runEarly: RunOptimistic = (request, asked, work) => {
+      const runOptimistic: RunOptimistic = (request, asked, work) => {
         let last: Admission | null = null;
         const ask = async () => last !== null && asked(last);
         return sound(
@@ -38,16 +38,16 @@ function optimistic({ admit, sees = (seen) => seen, open: change, opensToCommit 
           },
         );
       };
-      return { runEarly };
+      return { runOptimistic };
     },
   };
 }
 
 const writingAtOnce: Mistake = {
   transactions({ support, tables }) {
-    const { runEarly: sound } = support;
+    const { runOptimistic: sound } = support;
     if (sound === undefined) throw new TypeError("the memory store has optimistic admission");
-    const runEarly: RunOptimistic = (request, admit, work) =>
+    const runOptimistic: RunOptimistic = (request, admit, work) =>
       sound(request, admit, (open) =>
         work({
           ...open,
@@ -57,7 +57,7 @@ const writingAtOnce: Mistake = {
           },
         }),
       );
-    return { runEarly };
+    return { runOptimistic };
   },
 };
 

@@ -161,9 +161,9 @@ export function storeConformance<Tx>(options: StoreConformanceOptions<Tx>): void
         "transactions must exist exactly if they are declared",
       );
       assert.equal(
-        context.store.transactions?.runEarly !== undefined,
+        context.store.transactions?.runOptimistic !== undefined,
         options.capabilities.optimisticAdmission === true,
-        "`runEarly` must exist exactly if optimistic admission is declared",
+        "`runOptimistic` must exist exactly if optimistic admission is declared",
       );
     }),
   );

@@ -85,13 +85,13 @@ const claimMs = 12_000;
 /** Everybody believes to hold the key: the guard alone must be enough. */
 const lostLocks: Plant = ({ transactions }) => ({ transactions: transactions && unlocked(transactions) });
 
-function unlocked<Tx>({ run, runEarly, ...others }: TransactionSupport<Tx>): TransactionSupport<Tx> {
-  if (runEarly === undefined) throw new TypeError("The memory store has optimistic admission");
+function unlocked<Tx>({ run, runOptimistic, ...others }: TransactionSupport<Tx>): TransactionSupport<Tx> {
+  if (runOptimistic === undefined) throw new TypeError("The memory store has optimistic admission");
   return {
     ...others,
     run: (request, work) => run(request, (open) => work({ ...open, exclusive: true })),
-    runEarly: (request, admit, work) =>
-      runEarly(request, (seen) => admit({ ...seen, exclusive: true }), work),
+    runOptimistic: (request, admit, work) =>
+      runOptimistic(request, (seen) => admit({ ...seen, exclusive: true }), work),
   };
 }
 

@@ -174,9 +174,9 @@ function committed(
 }
 
 function early(store: Store<MemoryTransaction>) {
-  const { runEarly } = transactionsOf(store);
-  if (runEarly === undefined) throw new TypeError("The memory store has optimistic admission");
-  return runEarly;
+  const { runOptimistic } = transactionsOf(store);
+  if (runOptimistic === undefined) throw new TypeError("The memory store has optimistic admission");
+  return runOptimistic;
 }
 
 function transactionsOf({ transactions }: Store<MemoryTransaction>) {

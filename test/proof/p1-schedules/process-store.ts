@@ -97,7 +97,7 @@ export function processStore(ask: AskFor, name: string): Store<MemoryTransaction
     return ended({ id, request, commit: "commitEarly" }, buffer, working, () => isOpen);
   };
   const transactions = {
-    runEarly: early,
+    runOptimistic: early,
     run: transaction({ open: "open", commit: "commit" }),
     phase: transaction({ open: "openPhase", commit: "commitPhase" }),
     deliver: transaction({ open: "openDelivery", commit: "commitDelivery" }),

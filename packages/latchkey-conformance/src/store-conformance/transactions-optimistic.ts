@@ -1,4 +1,4 @@
-/** `transactions.runEarly`: the work starts before its transaction is open. */
+/** `transactions.runOptimistic`: the work starts before its transaction is open. */
 import assert from "node:assert/strict";
 import { isLatchkeyError, type StoreCapabilities } from "latchkey";
 import type { OptimisticTransaction, TransactionOutcome, TransactionWork } from "latchkey/internal";
@@ -15,19 +15,19 @@ const rollback = (): TransactionWork<string> => ({ end: "rollback", value: "" })
 
 type Admit = Parameters<RunOptimistic>[1];
 type Work = (open: OptimisticTransaction<unknown>) => Promise<TransactionWork<string>>;
-type RunOptimistic = NonNullable<ReturnType<typeof transactional>["support"]["runEarly"]>;
+type RunOptimistic = NonNullable<ReturnType<typeof transactional>["support"]["runOptimistic"]>;
 
 function running(context: CaseContext) {
   const { support, otherSupport, business } = transactional(context);
   const key = newKey();
-  const { runEarly } = support;
-  assert.ok(runEarly, "a store that declares optimistic admission must have `runEarly`");
+  const { runOptimistic } = support;
+  assert.ok(runOptimistic, "a store that declares optimistic admission must have `runOptimistic`");
   return {
     key,
     business,
     support,
     run: (admit: Admit, work: Work): Promise<TransactionOutcome<string>> =>
-      runEarly<string>(requestFor(key), admit, work),
+      runOptimistic<string>(requestFor(key), admit, work),
     /** Asserts that `row` is not stored, that there is no record, and that the key is free. */
     async leftNothing(row: string) {
       assert.ok(!(await business.committedRows()).includes(row), "the row must be gone");

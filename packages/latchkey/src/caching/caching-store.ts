@@ -93,17 +93,17 @@ function keepingTransactions<Tx>(
     if (outcome.kind === "rolled_back" && last !== undefined) keep(last, from);
     return outcome;
   };
-  const { runEarly } = transactions;
-  const optimistic: Pick<TransactionSupport<Tx>, "runEarly"> = runEarly === undefined
+  const { runOptimistic } = transactions;
+  const optimistic: Pick<TransactionSupport<Tx>, "runOptimistic"> = runOptimistic === undefined
     ? {}
     : {
-        runEarly: (request, admit, work) =>
+        runOptimistic: (request, admit, work) =>
           keeping(request.key, (see) => {
             const seeing: typeof admit = (seen) => {
               see(seen.reading);
               return admit(seen);
             };
-            return runEarly(request, seeing, work);
+            return runOptimistic(request, seeing, work);
           }),
       };
   return {

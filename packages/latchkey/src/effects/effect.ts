@@ -64,7 +64,7 @@ export interface Delivered<I, R> {
   readonly input: I;
   readonly result: R;
   readonly tenant: string;
-  /** The `id` of the attempt that enqueued it. */
+  /** The id of the record whose attempt enqueued it: its `attempt.id`. */
   readonly recordId: string;
   readonly operation: string;
   /** The key that the delivery was sent with. */

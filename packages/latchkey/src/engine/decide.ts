@@ -8,7 +8,7 @@ import {
   type LeaseEnd,
 } from "./record.ts";
 
-/** The decisions that admission returns. `execute` is not one of them, because it is an act: it is a `Verdict`. */
+/** What admission answers instead of running the work. To begin or continue an attempt is a `Verdict`. */
 export type Decision =
   | { readonly kind: "replay"; readonly record: FinishedRecord }
   /** The record has waited too long for a worker and will not be started any more. */

@@ -31,7 +31,7 @@ export type LeaseEnd = "reconcile" | "resume" | "rerun";
 interface RecordBase extends RecordKey {
   /** UUIDv7, new for every life of a key; domain rows may refer to it. */
   readonly id: string;
-  /** The operation that runs under this key (equal to `scope` unless keys are unique per tenant). */
+  /** The operation that runs under this key. `scope` is the same only under `keyScope: "operation"`. */
   readonly operation: string;
   readonly fingerprint: Fingerprint;
   readonly principal: string | null;

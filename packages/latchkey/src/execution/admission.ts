@@ -1,4 +1,4 @@
-/** Shared by both executions: builds the request for `decide`, and turns a decision into a caller's result. */
+/** Shared by all executions: builds the request for `decide`, and turns a decision into a caller's result. */
 
 import { type AdmissionRequest, type Decision, decide, type GiveUpReason } from "../engine/decide.ts";
 import type { FinishedRecord, Guard, RecordKey } from "../engine/record.ts";

@@ -1,4 +1,4 @@
-/** The entry to every execution: stores the key's form, checks nesting and the circuit breaker, and picks the execution. */
+/** The entry to every execution: puts the key into its stored form, checks nesting and the circuit breaker, and picks the execution. */
 import type { Execution } from "../engine/classify.ts";
 import type { Result, Submission, Work } from "../operations/attempt.ts";
 import type { Operation } from "../operations/operation.ts";

@@ -9,8 +9,8 @@ import { parsedValueBytes } from "./parsed-value.ts";
 import { sortedQuery } from "./query.ts";
 
 /**
- * The version of the algorithm that new fingerprints get. Any change to what is hashed needs a new number, and the
- * old algorithm stays: a retry is compared with a stored fingerprint by computing it with the stored version.
+ * The version that new fingerprints get, except for the requests below. Any change to what is hashed needs a new number, and
+ * the old algorithm stays: a retry that does not match by the newest version is compared once more by this one.
  */
 export const FINGERPRINT_VERSION = 1;
 
@@ -70,7 +70,7 @@ export interface FingerprintOptions {
   readonly secret?: string | Uint8Array | undefined;
   /** Bounds of the canonical form; beyond them raw bytes are hashed. */
   readonly limits?: CanonicalJsonLimits | undefined;
-  /** The version of a stored fingerprint to compare with. Default FINGERPRINT_VERSION. */
+  /** FINGERPRINT_VERSION, or the newest version for this request. Default: the newest. */
   readonly version?: number | undefined;
 }
 

@@ -48,7 +48,7 @@ async function deliverClaimed<Tx>(delivery: Delivery<Tx>): Promise<DeliveryResul
     case "die":
       return conclude(delivery, before, next, false);
     case "finish":
-      return before.result === null ? "lost" : finishDelivery(delivery, before, before.result);
+      return before.result === null ? "left" : finishDelivery(delivery, before, before.result);
     case "look_up": {
       const input = await readInput(delivery);
       return "kind" in input ? conclude(delivery, before, input, false) : lookUp(delivery, input.value);

@@ -12,7 +12,7 @@ export function inDeliverySpan<Tx>(
   return tracing.inSpan(startOf(delivery), async (span) => {
     const result = await deliver({ ...delivery, span });
     span.set({ "latchkey.delivery.result": result });
-    if (result === "lost") span.fail("claim-lost");
+    if (result === "left") span.fail("claim-lost");
     return result;
   });
 }

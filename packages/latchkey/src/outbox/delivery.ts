@@ -47,8 +47,8 @@ export interface Delivery<Tx> {
   readonly span?: TraceSpan;
 }
 
-/** How a claim ended. `lost`: it did not end here; the dispatcher's rescue picks the effect up. */
-export type DeliveryResult = "delivered" | "retried" | "reopened" | "dead" | "given_back" | "lost";
+/** How a claim ended. `left`: not by this process, as far as it knows; the dispatcher's rescue picks the effect up. */
+export type DeliveryResult = "delivered" | "retried" | "reopened" | "dead" | "given_back" | "left";
 
 /** In addition to one call to the other side and `onDelivered`: time for the store to write the results. */
 const marginMs = 10_000;
@@ -170,7 +170,7 @@ export async function end<Tx>(
 
 export function left<Tx>(delivery: Delivery<Tx>, error: unknown = null): DeliveryResult {
   delivery.all.runtime.emit({ ...aboutDelivery(delivery), type: "effect_left", error });
-  return "lost";
+  return "left";
 }
 
 /** @param returned whether a send returned under this claim */

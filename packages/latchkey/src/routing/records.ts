@@ -24,14 +24,18 @@ function transactionsOf<Tx>(store: Store<Tx>): TransactionSupport<Tx> {
 /** @param optimistic whether all stores have optimistic admission */
 export function routedTransactions<Tx>(members: Members<Tx>, optimistic: boolean): TransactionSupport<Tx> {
   const of = (tenant: string) => transactionsOf(members.of(tenant).store);
-  const runEarly: NonNullable<TransactionSupport<Tx>["runEarly"]> = async (request, admit, work) => {
+  const runOptimistic: NonNullable<TransactionSupport<Tx>["runOptimistic"]> = async (
+    request,
+    admit,
+    work,
+  ) => {
     const { store, guard } = members.of(request.key.tenant);
-    const run = transactionsOf(store).runEarly;
+    const run = transactionsOf(store).runOptimistic;
     if (run === undefined) throw missing(store as Store<never>, "optimistic admission");
     return guard(() => run(request, admit, work));
   };
   return {
-    ...(optimistic ? { runEarly } : {}),
+    ...(optimistic ? { runOptimistic } : {}),
     async run(request, work) {
       const { store, guard } = members.of(request.key.tenant);
       return guard(() => transactionsOf(store).run(request, work));

@@ -58,12 +58,13 @@ function overDrizzle<D extends DrizzleDatabase, Tx>(
   bridge: TransactionBridge<Tx>,
   facadeFor: (tx: Tx) => ClientFacade,
 ): TransactionBridge<DrizzleTx<D>> {
-  const { transactEarly } = bridge;
-  const optimistic: Pick<TransactionBridge<DrizzleTx<D>>, "transactEarly"> = transactEarly === undefined
+  const { transactOptimistic } = bridge;
+  const optimistic: Pick<TransactionBridge<DrizzleTx<D>>, "transactOptimistic"> = transactOptimistic ===
+  undefined
     ? {}
     : {
-        transactEarly: (request, admit, work) =>
-          transactEarly(request, admit, ({ tx, ...session }) =>
+        transactOptimistic: (request, admit, work) =>
+          transactOptimistic(request, admit, ({ tx, ...session }) =>
             workThroughDrizzle(db, facadeFor(tx), session, work),
           ),
       };

@@ -49,8 +49,8 @@ describe.each([false, true])("pool with pipeline: %s", (pipeline) => {
     options: { readonly pool?: pg.Pool; readonly request?: BridgeRequest } = {},
   ) {
     const bridge = pgTransactions({ pool: options.pool ?? pool });
-    if (bridge.transactEarly === undefined) throw new Error("unreachable");
-    return bridge.transactEarly<T>(options.request ?? request, admit, async (session) => {
+    if (bridge.transactOptimistic === undefined) throw new Error("unreachable");
+    return bridge.transactOptimistic<T>(options.request ?? request, admit, async (session) => {
       const value = await work(session.tx, session);
       const ok = await session.admitted().catch(() => false);
       session.revoke();
@@ -254,8 +254,8 @@ describe.each([false, true])("pool with pipeline: %s", (pipeline) => {
   test("a handler that gives up while its first statement is blocked leaves nothing", async () => {
     const other = await pool.connect();
     await other.query("begin; lock table business");
-    const { transactEarly } = pgTransactions({ pool });
-    const outcome = await transactEarly?.<null>(
+    const { transactOptimistic } = pgTransactions({ pool });
+    const outcome = await transactOptimistic?.<null>(
       request,
       async () => true,
       async ({ tx, revoke }) => {
@@ -276,7 +276,7 @@ describe.each([false, true])("pool with pipeline: %s", (pipeline) => {
   test("a handler that has sent nothing gives its connection back unused", async () => {
     const bridge = pgTransactions({ pool });
     const { totalCount } = pool;
-    const outcome = await bridge.transactEarly?.<number>(
+    const outcome = await bridge.transactOptimistic?.<number>(
       request,
       () => Promise.reject(new Error("it was opened")),
       async () => ({ end: "rollback", value: 1 }),
@@ -287,16 +287,16 @@ describe.each([false, true])("pool with pipeline: %s", (pipeline) => {
   });
 });
 
-/** `run` as `runEarly` does it, so that the whole contract of transactions can be asked of it. */
+/** `run` as `runOptimistic` does it, so that the whole contract of transactions can be asked of it. */
 function startedOptimistic<Tx>(support: TransactionSupport<Tx>): TransactionSupport<Tx> {
-  const { runEarly } = support;
-  if (runEarly === undefined) throw new Error("unreachable");
+  const { runOptimistic } = support;
+  if (runOptimistic === undefined) throw new Error("unreachable");
   return {
     ...support,
     run(transaction, work) {
-      type Seen = Parameters<Parameters<typeof runEarly>[1]>[0];
+      type Seen = Parameters<Parameters<typeof runOptimistic>[1]>[0];
       const seen: Seen[] = [];
-      return runEarly(
+      return runOptimistic(
         transaction,
         async (admission) => {
           seen.push(admission);

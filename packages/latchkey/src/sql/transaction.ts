@@ -135,7 +135,7 @@ export interface TransactionBridge<Tx> {
    *
    * @throws whatever `work` throws, after rolling back.
    */
-  transactEarly?<T>(
+  transactOptimistic?<T>(
     request: BridgeRequest,
     admit: (opened: BridgeSession<Tx>["opened"]) => Promise<boolean>,
     work: (session: OptimisticSession<Tx>) => Promise<BridgeWork<T>>,

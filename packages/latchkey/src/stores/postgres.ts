@@ -82,7 +82,7 @@ export function postgresStore<P extends PgPool>(
     serverLimits: true,
     capabilities: {
       transactions: true,
-      optimisticAdmission: bridge.transactEarly !== undefined,
+      optimisticAdmission: bridge.transactOptimistic !== undefined,
       inProgress: "immediate",
       durability: options.durability ?? "synced",
       commitNotice: bridge.commitNotice,

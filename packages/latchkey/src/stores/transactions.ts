@@ -257,7 +257,7 @@ export interface TransactionSupport<Tx> {
    *
    * @throws whatever `work` throws, after rolling back.
    */
-  runEarly?<T>(
+  runOptimistic?<T>(
     request: TransactionRequest,
     admit: (seen: Admission) => Promise<boolean>,
     work: (open: OptimisticTransaction<Tx>) => Promise<TransactionWork<T>>,

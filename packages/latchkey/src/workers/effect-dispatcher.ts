@@ -158,7 +158,7 @@ function reportOf(rescued: number, results: readonly DeliveryResult[]): Dispatch
     delivered: count("delivered"),
     retried: count("retried", "reopened"),
     dead: count("dead"),
-    left: count("lost"),
+    left: count("left"),
     rescued,
   };
 }

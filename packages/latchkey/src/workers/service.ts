@@ -1,6 +1,6 @@
 /**
  * The anatomy of every background service: options resolved once, `runOnce` for one bounded batch, which returns counts, and a
- * loop without logic that repeats it. Any number of processes may run the same service.
+ * loop that repeats it, or `round` where a round does not wait for the work that it begins. Any number of processes may run the same service.
  */
 
 import type { Runtime } from "../execution/runtime.ts";

@@ -332,7 +332,7 @@ test("a guarded store has what the store has, and lacks what it lacks", () => {
   };
   expect(namesIn(guarded(whole))).toEqual(namesIn(whole));
   const { early, archival, tenantData, summaries, cleanAudit, listAudit, ...rest } = memory;
-  const { runBatch, runEarly, ...transactions } = memory.transactions ?? expect.unreachable();
+  const { runBatch, runOptimistic, ...transactions } = memory.transactions ?? expect.unreachable();
   const { byDownstreamKey, finished, ...outbox } = memory.outbox ?? expect.unreachable();
   const bare: Store<MemoryTransaction> = { ...rest, transactions, outbox };
   expect(namesIn(guarded(bare))).toEqual(namesIn(bare));

@@ -1,4 +1,7 @@
-/** A store whose calls inform a circuit breaker. It refuses nothing here, because attempts that have begun must end. */
+/**
+ * The circuit breaker of a store (its state is in `time/circuit-breaker.ts`). `guard` refuses new requests while it is open. The
+ * watched store only reports to it and refuses nothing, because attempts that have begun must end.
+ */
 import { StoreError } from "../../errors.ts";
 import type { Clock } from "../../ports.ts";
 import type { EarlySettlements } from "../../stores/early.ts";
@@ -164,7 +167,7 @@ function guardedTransactions<Tx>(
   watch: Breaker["watch"],
 ): TransactionSupport<Tx> {
   return wrapped<TransactionSupport<Tx>>({
-    runEarly: inner.runEarly && guardedOptimistic(inner.runEarly.bind(inner), watch),
+    runOptimistic: inner.runOptimistic && guardedOptimistic(inner.runOptimistic.bind(inner), watch),
     runBatch: inner.runBatch && guardedBatches(inner.runBatch.bind(inner), watch),
     deliver: (request, work) =>
       watch((answered) =>
@@ -204,10 +207,10 @@ function guardedBatches<Tx>(runBatch: RunBatch<Tx>, watch: Breaker["watch"]): Ru
     );
 }
 
-type RunEarly<Tx> = NonNullable<TransactionSupport<Tx>["runEarly"]>;
+type RunOptimistic<Tx> = NonNullable<TransactionSupport<Tx>["runOptimistic"]>;
 
 /** A transaction that was never opened says nothing about the store, unless it failed to begin. */
-function guardedOptimistic<Tx>(runEarly: RunEarly<Tx>, watch: Breaker["watch"]): RunEarly<Tx> {
+function guardedOptimistic<Tx>(runOptimistic: RunOptimistic<Tx>, watch: Breaker["watch"]): RunOptimistic<Tx> {
   return async (request, admit, work) => {
     let answered = false;
     const answering: typeof admit = async (seen) => {
@@ -216,7 +219,7 @@ function guardedOptimistic<Tx>(runEarly: RunEarly<Tx>, watch: Breaker["watch"]):
       return admit(seen);
     };
     try {
-      return await runEarly(request, answering, work);
+      return await runOptimistic(request, answering, work);
     } catch (error) {
       throw answered ? error : await watch(() => Promise.reject(error));
     }

@@ -64,11 +64,12 @@ export interface SharedRounds<Tx> {
   requireOpen(): void;
 }
 
-/** `null`: the state that was decided on has changed; start over. */
+/** `null`: there is no result yet; start over. */
 export type Round = Result | null;
 
-/** Set when a handler's run is admitted, for outcomes that the transaction itself cannot return. */
+/** What a round knows that its transaction itself cannot return. */
 export interface RoundState {
+  /** Set when a handler's run is admitted. */
   admitted: AdmittedLife | null;
   /** On the process's monotonic clock. */
   readonly startedAtMs: number;

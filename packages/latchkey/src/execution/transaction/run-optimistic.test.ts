@@ -38,8 +38,8 @@ describe("optimistic admission", () => {
       wrap: (support) => ({
         ...support,
         run: () => Promise.reject(new Error("an ordinary transaction was opened")),
-        runEarly: (request, admit, work) =>
-          support.runEarly?.(
+        runOptimistic: (request, admit, work) =>
+          support.runOptimistic?.(
             request,
             (seen) => {
               order.push("looked up");
@@ -150,8 +150,8 @@ describe("optimistic admission", () => {
       options,
       wrap: (support) => ({
         ...support,
-        runEarly: (request, _, work) =>
-          support.runEarly?.(request, () => Promise.reject(new Error("connection lost")), work) ??
+        runOptimistic: (request, _, work) =>
+          support.runOptimistic?.(request, () => Promise.reject(new Error("connection lost")), work) ??
           Promise.reject(new Error("unreachable")),
       }),
     });

@@ -13,7 +13,7 @@ import { type Admitted, admit, newLife, runningElsewhere } from "./admit.ts";
 import type { Job, Ran, RoundState } from "./job.ts";
 import { runHandler } from "./run-handler.ts";
 
-type RunOptimistic<Tx> = NonNullable<TransactionSupport<Tx>["runEarly"]>;
+type RunOptimistic<Tx> = NonNullable<TransactionSupport<Tx>["runOptimistic"]>;
 
 /** For each latchkey: keys whose handlers run here before they are admitted, so that no duplicate in this process starts. */
 const runningOf = new WeakMap<object, Set<string>>();

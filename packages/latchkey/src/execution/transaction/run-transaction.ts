@@ -1,6 +1,6 @@
 /**
  * `transaction` execution: admission, the handler's writes and the stored answer are one transaction of the user's database.
- * The store and its bridge move bytes; every decision is here or in `engine`.
+ * The store and its bridge move bytes; every decision is in this folder or in `engine/`.
  */
 import type { AdmissionRequest } from "../../engine/decide.ts";
 import { isLatchkeyError, StoreError } from "../../errors.ts";
@@ -112,7 +112,7 @@ function runOnce<Tx>(
   const { key } = job.submission;
   const { isolation, transactionLimitMs: idleLimitMs, serverErrors } = job.operation.settings;
   const transaction = { key, isolation, idleLimitMs, savepoint: serverErrors === "store" };
-  const { runEarly: begin } = job.support;
+  const { runOptimistic: begin } = job.support;
   const isOptimistic = job.optimistic.next && begin !== undefined;
   job.optimistic.next = false;
   return isOptimistic

@@ -1,4 +1,4 @@
-/** Saves, copies and restores the state of a Fastify reply, and sends an answer through one. */
+/** Saves, copies and restores the state of a Fastify reply, and sends an answer through one. `fastify-exchange.ts` captures answers. */
 import type { ServerResponse } from "node:http";
 import { setFields } from "../node-response/head.ts";
 import type { Reply } from "../protocol/capture.ts";

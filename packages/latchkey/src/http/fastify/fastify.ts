@@ -61,12 +61,12 @@ export function fastifyProtect<Tx, R extends FastifyMessage = FastifyRequest>(
 ): FastifyProtect<R, Tx> {
   const exchange = createExchange<R, Tx>(latchkey, options);
   // A property of the request, because a WeakMap of all requests burdens the garbage collector.
-  const exchangeKey = Symbol("latchkey.exchange");
+  const heldKey = Symbol("latchkey.held");
   const bodies = keepBodies(app);
   app.addHook("onSend", (request, reply, payload, done) => {
-    const exchange: FastifyExchange | undefined = request[exchangeKey];
-    if (exchange === undefined) done(null, payload);
-    else exchange.onSend(reply, payload, done);
+    const held: FastifyExchange | undefined = request[heldKey];
+    if (held === undefined) done(null, payload);
+    else held.onSend(reply, payload, done);
   });
   return <E extends Execution, Req extends FastifyMessage, Rep extends FastifyAnswer>(
     operation: Operation<E>,
@@ -76,8 +76,8 @@ export function fastifyProtect<Tx, R extends FastifyMessage = FastifyRequest>(
     const submit = exchange.route(operation, overrides);
     const { answerHoldBytes: limitBytes } = operation.settings;
     async function protectedHandler(this: unknown, request: Req, reply: Rep): Promise<void> {
-      const exchange = new FastifyExchange(reply, limitBytes);
-      (request as FastifyMessage & Record<symbol, unknown>)[exchangeKey] = exchange;
+      const held = new FastifyExchange(reply, limitBytes);
+      (request as FastifyMessage & Record<symbol, unknown>)[heldKey] = held;
       const run = (own: FastifyAnswer, context: HandlerContext<Tx, E>) =>
         handler.call(this, request, own as Rep, context);
       // R is what the adapter's options know of a request, Req what this route knows of the same one.
@@ -86,18 +86,18 @@ export function fastifyProtect<Tx, R extends FastifyMessage = FastifyRequest>(
       try {
         requireBufferable(reply.raw);
         outcome = await submit(given, bodies.incomingOf(request), (context, report) =>
-          exchange.run((own) => run(own, context), report),
+          held.run((own) => run(own, context), report),
         );
       } catch (error) {
-        exchange.open();
-        await exchange.left();
+        held.open();
+        await held.left();
         throw error;
       }
       if (outcome.kind !== "pass") {
-        exchange.close(outcome);
+        held.close(outcome);
         return reply as unknown as Promise<void>;
       }
-      exchange.open();
+      held.open();
       // Only operations without `tx` have this outcome, and their whole context is the attempt.
       const result = run(reply, { attempt: outcome.attempt } as HandlerContext<Tx, E>);
       // A handler that returns undefined will call `send`; then Fastify must wait for the reply, not for this promise.

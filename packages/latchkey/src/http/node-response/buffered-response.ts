@@ -50,7 +50,7 @@ export interface BufferOptions {
   /** Whether Express's `req.res` is also a run's view. Only if handlers use views. Default false. */
   readonly replacesReqRes?: boolean;
   /**
-   * Whether the client gets an error answer of other code than the handler, such as a time-out. Only if handlers use views.
+   * Whether the client gets an error answer from code other than the handler, such as a time-out. Only if handlers use views.
    * Default false.
    */
   readonly middlewareMayAnswer?: boolean;

@@ -61,7 +61,7 @@ export function pgBridge<P extends PgPool>(connections: Connections): Transactio
         leave();
       }
     },
-    async transactEarly(request, admit, work) {
+    async transactOptimistic(request, admit, work) {
       const leave = await connections.enterTransaction();
       try {
         const connection = await connections.take();

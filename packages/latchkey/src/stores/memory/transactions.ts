@@ -41,7 +41,7 @@ export function memoryTransactions(state: MemoryState): TransactionSupport<Memor
         close();
       }
     },
-    async runEarly(request, admit, work) {
+    async runOptimistic(request, admit, work) {
       const optimistic = new OptimisticBuffer(state, request, locks, admit);
       try {
         const result = await work({

@@ -53,10 +53,10 @@ export interface TransactionParts<Tx> {
 
 export function postgresTransactions<Tx>(
   parts: TransactionParts<Tx>,
-): Pick<TransactionSupport<Tx>, "run" | "runEarly" | "resolve"> {
+): Pick<TransactionSupport<Tx>, "run" | "runOptimistic" | "resolve"> {
   const { bridge } = parts;
-  const optimistic: Pick<TransactionSupport<Tx>, "runEarly"> = isOptimistic(bridge)
-    ? { runEarly: (request, admit, work) => runOptimistic(parts, bridge, request, admit, work) }
+  const optimistic: Pick<TransactionSupport<Tx>, "runOptimistic"> = isOptimistic(bridge)
+    ? { runOptimistic: (request, admit, work) => runOptimistic(parts, bridge, request, admit, work) }
     : {};
   return {
     ...optimistic,
@@ -131,10 +131,11 @@ async function run<Tx, T>(
   }
 }
 
-type OptimisticBridge<Tx> = TransactionBridge<Tx> & Required<Pick<TransactionBridge<Tx>, "transactEarly">>;
+type OptimisticBridge<Tx> = TransactionBridge<Tx> &
+  Required<Pick<TransactionBridge<Tx>, "transactOptimistic">>;
 
 function isOptimistic<Tx>(bridge: TransactionBridge<Tx>): bridge is OptimisticBridge<Tx> {
-  return bridge.transactEarly !== undefined;
+  return bridge.transactOptimistic !== undefined;
 }
 
 /** As `run`, with the look-up in one pipeline with the handler's first statement. */
@@ -151,11 +152,11 @@ async function runOptimistic<Tx, T>(
   const opening = openingOf(parts, request, lock, statements.look);
   let seen: Look | null = null;
   let session: { readonly opened: OpenedSession; readonly began: string } | null = null;
-  const outcome = await bridge.transactEarly<T>(
+  const outcome = await bridge.transactOptimistic<T>(
     { isolation: request.isolation, opening },
     async ([first, second]) => {
       const row = onlyRow(first);
-      // An ordinary transaction begins again by itself. For this one the caller begins again, with an ordinary one.
+      // After `LimitsLost`, `LookedInside` or `LeaseUnread`, `run` begins again by itself. Here the caller begins again, with `run`.
       const opened = openedSession(row, parts.sessions);
       const { isolation } = opened.settings;
       if (request.isolation === null) parts.sessions.isolation = isolation;

@@ -81,7 +81,7 @@ export function faultyTransactions<Tx>(
   process: FaultyProcess,
 ): TransactionSupport<Tx> {
   return wrapped<TransactionSupport<Tx>>({
-    runEarly: inner.runEarly && faultyOptimistic(inner.runEarly, process),
+    runOptimistic: inner.runOptimistic && faultyOptimistic(inner.runOptimistic, process),
     runBatch: inner.runBatch && faultyBatches(inner.runBatch, process),
     deliver: <T>(
       request: DeliveryRequest,
@@ -127,9 +127,9 @@ export function faultyTransactions<Tx>(
   });
 }
 
-type RunEarly<Tx> = NonNullable<TransactionSupport<Tx>["runEarly"]>;
+type RunOptimistic<Tx> = NonNullable<TransactionSupport<Tx>["runOptimistic"]>;
 
-function faultyOptimistic<Tx>(runEarly: RunEarly<Tx>, process: FaultyProcess): RunEarly<Tx> {
+function faultyOptimistic<Tx>(runOptimistic: RunOptimistic<Tx>, process: FaultyProcess): RunOptimistic<Tx> {
   return <T>(
     request: TransactionRequest,
     admit: (seen: Admission) => Promise<boolean>,
@@ -141,7 +141,7 @@ function faultyOptimistic<Tx>(runEarly: RunEarly<Tx>, process: FaultyProcess): R
       optimistic: true,
       work: (open: OptimisticTransaction<Tx>) => work(new OptimisticOpening(process, request.key, open).open),
       async begin(inside) {
-        const outcome = await runEarly<T | null>(request, admit, inside);
+        const outcome = await runOptimistic<T | null>(request, admit, inside);
         return (value: T) => ({ ...outcome, value });
       },
     }).run();

@@ -1,5 +1,5 @@
 -- Inserts the row if there is none, or overwrites exactly the row that was decided on.
--- For the row that `r` has written.
+-- `l` writes the lease, for the row that `r` has written.
 -- Deletes the steps of the life before.
 with t as materialized (select pg_catalog.clock_timestamp() as at),
 r as (update latchkey.records r

@@ -1,6 +1,6 @@
 -- Inserts the row if there is none, or overwrites exactly the row that was decided on.
 -- The look-up first keeps a duplicate from waiting for a transaction that has changed the row.
--- For the row that `r` has written.
+-- `l` writes the lease, for the row that `r` has written.
 with t as materialized (select pg_catalog.clock_timestamp() as at),
 r as (insert into latchkey.records (tenant, scope, key, id, operation, state, fingerprint_version,
     fingerprint, principal, attempt, token, input, addressable, summary, created_at, expires_at/*[traced*/, trace/*]*/)

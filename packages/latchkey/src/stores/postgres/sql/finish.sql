@@ -1,3 +1,4 @@
+-- Ends an attempt under a lease. A transaction inserts its finished record with `complete`.
 -- Deletes the owner's lease before its record is touched: all statements lock the two in this order.
 with t as materialized (select pg_catalog.clock_timestamp() as at),
 gone as (delete from latchkey.leases l

@@ -2,7 +2,7 @@
 -- The lease row of the guarded attempt, locked, if its time is over. A transaction that holds the lock is changing the
 -- record.
 -- An attempt without any lease row has no lease that could still run.
--- For the row that `r` has written.
+-- `l` writes the lease, for the row that `r` has written.
 with t as materialized (select pg_catalog.clock_timestamp() as at),
 lease as materialized (
   select 1

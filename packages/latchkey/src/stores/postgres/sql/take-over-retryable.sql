@@ -1,5 +1,5 @@
 -- Locks the lease, then the record, and waits for neither.
--- For the row that `r` has written.
+-- `l` writes the lease, for the row that `r` has written.
 with t as materialized (select pg_catalog.clock_timestamp() as at),
 free as materialized (
   select r.ctid as row_id
