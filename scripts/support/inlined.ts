@@ -16,6 +16,7 @@ interface Inlined {
 }
 
 const folders: readonly Inlined[] = [
+  { folder: "packages/latchkey/src/caching/scripts", extension: ".lua", name: "lua", separator: "\n" },
   { folder: "packages/latchkey/src/stores/redis/scripts", extension: ".lua", name: "lua", separator: "\n" },
   { folder: "packages/latchkey/src/stores/postgres/sql", extension: ".sql", name: "sql", separator: " " },
 ];

@@ -29,7 +29,7 @@ const unfenced = "$1::int is not null and $2::uuid is not null";
 export const plants: readonly Plant[] = [
   {
     name: "the last write of a transaction does not raise when the record has changed",
-    recreates: "protocol-review.md 1",
+    recreates: null,
     scenario: "commit-against-take-over",
     faults: [],
     rewrite: change(
@@ -40,7 +40,7 @@ export const plants: readonly Plant[] = [
   },
   {
     name: "the last write of a transaction inserts nothing where a record has appeared, and COMMIT succeeds",
-    recreates: "protocol-review.md 1",
+    recreates: null,
     scenario: "commits-twice",
     faults: [],
     rewrite: change(["complete"], / returning /, " on conflict do nothing returning "),
@@ -58,7 +58,7 @@ export const plants: readonly Plant[] = [
   },
   {
     name: "a COMMIT in doubt is resolved by a plain SELECT",
-    recreates: "protocol-review.md 2",
+    recreates: null,
     scenario: "late-commit",
     faults: ["late"],
     rewrite: change(["wait_lock"], /^.*$/, "select 1 as held where $1::text is not null"),
@@ -72,7 +72,7 @@ export const plants: readonly Plant[] = [
   },
   {
     name: "a phase is not fenced",
-    recreates: "protocol-review.md 10",
+    recreates: null,
     scenario: "phase-against-take-over",
     faults: [],
     rewrite: change(["advance", "advance_enqueuing"], owned, unfenced),
@@ -93,7 +93,7 @@ export const plants: readonly Plant[] = [
   },
   {
     name: "a take-over waits for whoever holds the row",
-    recreates: "protocol-review.md 12",
+    recreates: null,
     scenario: "owner-against-take-over",
     faults: [],
     rewrite: change(["take_over_ended"], / for update skip locked/g, " for update"),
@@ -129,14 +129,14 @@ export const plants: readonly Plant[] = [
   },
   {
     name: "a new token leaves the old one valid",
-    recreates: "protocol-review.md 2",
+    recreates: null,
     scenario: "refenced-phase",
     faults: ["late"],
     rewrite: change(["refence"], /(update \S+ ([lr]) set) token = \$\d+::uuid/g, "$1 token = $2.token"),
   },
   {
     name: "a SERIALIZABLE transaction looks its key up inside",
-    recreates: "protocol-review.md 15",
+    recreates: null,
     scenario: "strangers",
     faults: [],
     isolation: "serializable",

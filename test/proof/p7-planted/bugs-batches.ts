@@ -126,7 +126,7 @@ export const batchBugs: readonly Bug[] = [
   },
   {
     name: "batch: messages whose COMMIT is in doubt are acknowledged",
-    recreates: "protocol-review.md 2",
+    recreates: null,
     changes: [
       {
         file: "execution/transaction/shared-transaction.ts",

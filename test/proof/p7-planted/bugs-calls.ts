@@ -29,7 +29,7 @@ export const callBugs: readonly Bug[] = [
   },
   {
     name: "a call in doubt is made again without a look-up",
-    recreates: "04-proof.md P7",
+    recreates: null,
     changes: [
       {
         file: "execution/steps/call-ends.ts",
@@ -47,7 +47,7 @@ export const callBugs: readonly Bug[] = [
   },
   {
     name: "a look-up that finds nothing frees the key",
-    recreates: "reliability-anchors.md 2.4: the zombie calls after the key was freed",
+    recreates: "the zombie calls after the key was freed",
     changes: [
       {
         file: "workers/look-up-outcome.ts",
@@ -60,7 +60,7 @@ export const callBugs: readonly Bug[] = [
   },
   {
     name: "a call that was closed is made again under the same key",
-    recreates: "protocol-review.md 7",
+    recreates: null,
     changes: [
       {
         file: "stores/memory/settlement.ts",
@@ -72,7 +72,7 @@ export const callBugs: readonly Bug[] = [
   },
   {
     name: "the generation is raised whatever closing says",
-    recreates: "protocol-review.md 7",
+    recreates: null,
     changes: [
       {
         file: "workers/look-up-outcome.ts",
@@ -84,7 +84,7 @@ export const callBugs: readonly Bug[] = [
   },
   {
     name: "a call that nobody can look up goes on by itself",
-    recreates: "04-proof.md P7",
+    recreates: null,
     changes: [
       {
         file: "workers/look-up-outcome.ts",
@@ -109,7 +109,7 @@ export const callBugs: readonly Bug[] = [
   },
   {
     name: "the start of a call is not written",
-    recreates: "04-proof.md: outbound calls and the unknown",
+    recreates: null,
     changes: [
       {
         file: "stores/memory/journal.ts",

@@ -4,7 +4,7 @@ import type { Bug } from "./bug.ts";
 export const engineBugs: readonly Bug[] = [
   {
     name: "the fingerprint is not compared",
-    recreates: "peers.md: a key replays another request's answer",
+    recreates: "a key replays another request's answer",
     changes: [
       {
         file: "engine/decide.ts",
@@ -16,7 +16,7 @@ export const engineBugs: readonly Bug[] = [
   },
   {
     name: "the principal is not compared",
-    recreates: "peers.md: tenant B is given tenant A's answer",
+    recreates: "tenant B is given tenant A's answer",
     changes: [
       {
         file: "engine/decide.ts",
@@ -74,7 +74,7 @@ export const engineBugs: readonly Bug[] = [
   },
   {
     name: "the admission whose reply was lost is taken for somebody else's",
-    recreates: "protocol-review.md 20",
+    recreates: null,
     changes: [
       {
         file: "engine/decide.ts",
@@ -86,7 +86,7 @@ export const engineBugs: readonly Bug[] = [
   },
   {
     name: "a fence is its number only",
-    recreates: "04-proof.md P7",
+    recreates: null,
     changes: [
       {
         file: "engine/record.ts",
@@ -110,7 +110,7 @@ export const engineBugs: readonly Bug[] = [
   },
   {
     name: "a 5xx under a lease frees its key",
-    recreates: "peers.md: the key is freed when the handler fails",
+    recreates: "the key is freed when the handler fails",
     changes: [
       {
         file: "engine/classify.ts",
@@ -134,7 +134,7 @@ export const engineBugs: readonly Bug[] = [
   },
   {
     name: "an answer is given before its completion is confirmed",
-    recreates: "protocol-review.md 10",
+    recreates: null,
     changes: [
       {
         file: "execution/lease/run-lease.ts",
@@ -146,7 +146,7 @@ export const engineBugs: readonly Bug[] = [
   },
   {
     name: "a COMMIT in doubt is taken for committed",
-    recreates: "protocol-review.md 2",
+    recreates: null,
     changes: [
       {
         file: "execution/transaction/transaction-ends.ts",

@@ -78,7 +78,7 @@ export const outboxBugs: readonly Bug[] = [
   },
   {
     name: "the start of a send is not written",
-    recreates: "protocol-review.md 21",
+    recreates: null,
     changes: [
       {
         file: "stores/memory/outbox.ts",
@@ -90,7 +90,7 @@ export const outboxBugs: readonly Bug[] = [
   },
   {
     name: "the cleaner forgets what is unknown",
-    recreates: "04-proof.md P7",
+    recreates: null,
     changes: [
       {
         file: "stores/memory/sweeps.ts",

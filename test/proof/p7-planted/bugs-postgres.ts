@@ -14,7 +14,7 @@ function inFiles(find: string, replace: string): Change {
 export const postgresBugs: readonly Bug[] = [
   {
     name: "the last write of a transaction affects no row, and COMMIT succeeds",
-    recreates: "protocol-review.md 1",
+    recreates: null,
     changes: [
       inFiles(
         "select 1 / (pg_catalog.count(*) filter (where w.attempt > 0))::int as written, pg_catalog.encode(pg_catalog.timestamptz_send(pg_catalog.max(w.expires_at)), 'hex') as expires_at,",
@@ -25,7 +25,7 @@ export const postgresBugs: readonly Bug[] = [
   },
   {
     name: "the finished record is inserted where one is already: nothing happens, and COMMIT succeeds",
-    recreates: "protocol-review.md 1",
+    recreates: null,
     changes: [
       {
         file: "stores/postgres/statement.ts",
@@ -38,7 +38,7 @@ export const postgresBugs: readonly Bug[] = [
   },
   {
     name: "a COMMIT in doubt is looked up without waiting for its lock",
-    recreates: "protocol-review.md 2",
+    recreates: null,
     changes: [
       {
         file: "stores/postgres/transactions.ts",
@@ -50,7 +50,7 @@ export const postgresBugs: readonly Bug[] = [
   },
   {
     name: "a COMMIT whose wait for the standby was cancelled is believed",
-    recreates: "reliability-anchors.md section 0: acknowledged, and lost at failover",
+    recreates: "acknowledged, and lost at failover",
     changes: [{ file: "sql/pg/bridge.ts", find: 'if (has("01000")) {', replace: "if (false) {" }],
     tiers: ["P6"],
   },
@@ -113,7 +113,7 @@ export const postgresBugs: readonly Bug[] = [
   },
   {
     name: "the cleaner on Postgres purges what is being run again",
-    recreates: "protocol-review.md 4",
+    recreates: null,
     changes: [
       {
         file: "stores/postgres/sql/texts.ts",

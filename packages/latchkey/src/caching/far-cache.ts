@@ -16,6 +16,7 @@ import {
 } from "../time/circuit-breaker.ts";
 import { withLimit } from "../time/time-limit.ts";
 import { type Copy, decodeCopy, digestOf, encodeCopy } from "./entry.ts";
+import { lua } from "./scripts/texts.ts";
 
 export interface FarOptions {
   readonly link: RedisLink;
@@ -29,21 +30,6 @@ export interface FarOptions {
 }
 
 const circuit: CircuitSettings = { failureThreshold: 3, openMs: 1_000 };
-
-/** Replaces a removed copy until readings from before the removal can no longer arrive. */
-const forgotten = "-";
-
-const time = "local t = redis.call('TIME') local now = t[1] * 1000 + math.floor(t[2] / 1000)";
-const scripts = {
-  look: `${time} local v = redis.call('GET', KEYS[1])
-    if not v then return {now} end
-    return {now, v, redis.call('PTTL', KEYS[1])}`,
-  keep: `${time} local left = math.min(tonumber(ARGV[2]) - now, tonumber(ARGV[3]))
-    if left <= 0 or redis.call('GET', KEYS[1]) == '${forgotten}' then return 0 end
-    redis.call('SET', KEYS[1], ARGV[1], 'PX', left)
-    return 1`,
-  forget: `redis.call('SET', KEYS[1], '${forgotten}', 'PX', ARGV[1]) return 1`,
-} as const;
 
 /** A moment of Redis's clock, and the moment of the process's clock by which it had passed. */
 interface RedisTime {
@@ -105,7 +91,7 @@ export class FarCache {
     return { redisMs: this.#redisTime.redisMs + (atMs - this.#redisTime.atMs), atMs };
   }
 
-  async #tryTo(script: keyof typeof scripts, key: RecordKey, args: readonly Argument[]): Promise<unknown> {
+  async #tryTo(script: keyof typeof lua, key: RecordKey, args: readonly Argument[]): Promise<unknown> {
     const { clock, timeoutMs, onError } = this.#options;
     const begunMs = clock.monotonicMs();
     const entered = enter(this.#circuit, circuit, begunMs);
@@ -124,8 +110,8 @@ export class FarCache {
     return null;
   }
 
-  #call(script: keyof typeof scripts, key: RecordKey, args: readonly Argument[]): Promise<unknown> {
+  #call(script: keyof typeof lua, key: RecordKey, args: readonly Argument[]): Promise<unknown> {
     const { link, prefix } = this.#options;
-    return link.call("EVAL", scripts[script], [`${prefix}:${digestOf(key)}`], args);
+    return link.call("EVAL", lua[script], [`${prefix}:${digestOf(key)}`], args);
   }
 }
