@@ -109,8 +109,8 @@ const steps = {
       "A webhook settled a record that was not unknown yet. It is kept in case the record becomes unknown.",
     alert: "no",
   },
-  reconcile_scheduled: { means: "The other side does not know yet. It is asked again.", alert: "no" },
-  reconcile_failed: { means: "Asking the other side failed.", alert: "rate" },
+  reconcile_scheduled: { means: "The other service does not know yet. It is asked again.", alert: "no" },
+  reconcile_failed: { means: "Asking the other service failed.", alert: "rate" },
   reconcile_resolved: {
     means: "The outcome-reconciler found out what became of an unknown.",
     alert: "no",

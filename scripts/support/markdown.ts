@@ -4,7 +4,7 @@ export interface Snippet {
   readonly document: string;
   /** Line of the opening fence, from 1. */
   readonly line: number;
-  /** Its name, by which other snippets of the document import it. Undefined: nobody does. */
+  /** Its name, by which other snippets of the document import it. Undefined: none does. */
   readonly file?: string | undefined;
   /** The module's lines, each at the index it has in the document, so that errors name the document's lines. */
   readonly lines: readonly string[];

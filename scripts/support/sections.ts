@@ -126,7 +126,7 @@ export function renderMetrics(): string {
   );
 }
 
-/** What an operation's options are when nobody sets them. A new one needs a text here. */
+/** What an operation's options are when they are not set. A new one needs a text here. */
 const options: Readonly<Record<keyof OwnedOperationOptions<never, never>, OptionText>> = {
   execution: [
     "`transaction`",
@@ -164,7 +164,7 @@ const options: Readonly<Record<keyof OwnedOperationOptions<never, never>, Option
   attemptsMax:
     "`lease`, `deferred`: how often one life may start under `resume` or `rerun`; under `deferred`, failed attempts count, too",
   isNotExecuted: "`lease`: which errors of a handler prove that nothing happened, beside `NotExecuted`",
-  lookup: "`lease`, `deferred`: asks the other side what became of an attempt whose outcome is unknown",
+  lookup: "`lease`, `deferred`: asks the other service what became of an attempt whose outcome is unknown",
   onStoreFailure: "`lease`, with a handler: without a store, `refuse` or `run-unprotected`",
 };
 
@@ -181,7 +181,7 @@ export type OptionText = string | readonly [standard: string, decides: string];
 /**
  * A table of options.
  *
- * @param settings what is resolved when nobody sets them
+ * @param settings what is resolved when they are not set
  * @throws {TypeError} when neither the text nor the settings have an option's default
  */
 export function renderOptionTable(texts: Readonly<Record<string, OptionText>>, settings: object): string {

@@ -173,7 +173,7 @@ describe.runIf(browser !== null)("the console", () => {
       await until(async () => (await rowsOf(page).count()) === 3);
       await page.getByRole("link", { name: "order-88211" }).click();
       await page.getByRole("radio", { name: /It did not happen/u }).check();
-      await page.getByRole("radio", { name: /The other side has closed it/u }).check();
+      await page.getByRole("radio", { name: /The other service has closed it/u }).check();
       const submit = page.getByRole("button", { name: "Settle: did not happen" });
       expect(await submit.isDisabled(), "a reason is needed").toBe(true);
       await page.getByLabel("Reason").fill("closed, ticket 1");
@@ -591,7 +591,7 @@ describe.runIf(browser !== null)("pictures for the documents", () => {
       if (name === "phone") await picture("unknown");
       await rowsOf(page).first().locator(".row-link").click();
       await page.getByRole("radio", { name: /It did not happen/u }).check();
-      await page.getByRole("radio", { name: /The other side has closed it/u }).check();
+      await page.getByRole("radio", { name: /The other service has closed it/u }).check();
       await page.getByLabel("Reason").fill("Closed at the provider's console, ticket PAY-2291");
       await page.getByLabel("Reason").blur();
       await picture("settle");

@@ -15,7 +15,7 @@ export const table = {
   cors: {},
   compression: {},
   etag: {
-    note: "A streamed answer is held until it is complete, so it may get an ETag that a stream does not get.",
+    note: "A streamed answer is buffered until it is complete, so it may get an ETag that a stream does not get.",
   },
   responseTime: {},
   sessions: { note: "A replay does not run the handler, so it does not set the session's cookie." },

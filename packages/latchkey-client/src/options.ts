@@ -24,24 +24,24 @@ export interface ClientOptions {
   readonly firstSentHeader?: string;
   /** The maximum number of consecutive failed attempts. Default 5. */
   readonly attempts?: number;
-  /** The time limit of one attempt, including its body. Default 30 000 ms. */
+  /** The time limit of one attempt, including its body. Default 30,000 ms. */
   readonly attemptLimitMs?: number;
-  /** The time limit of one call; waiting for a network or for accepted work does not count. Default 120 000 ms. */
+  /** The time limit of one call; waiting for a network or for accepted work does not count. Default 120,000 ms. */
   readonly limitMs?: number;
   /** The first pause; each later one is twice as long, and half of each is random. Default 500 ms. */
   readonly pauseMs?: number;
-  /** The longest pause that the client chooses; `Retry-After` may be longer. Default 30 000 ms. */
+  /** The longest pause that the client chooses; `Retry-After` may be longer. Default 30,000 ms. */
   readonly longestPauseMs?: number;
   /** Whether a 202 with `Location` is followed to its answer. Default true. Only on the request's origin. */
   readonly followAccepted?: boolean;
-  /** How long the client polls accepted work. Default 600 000 ms. */
+  /** How long the client polls accepted work. Default 600,000 ms. */
   readonly acceptedLimitMs?: number;
   /**
-   * How long servers are certain to remember a key. Default 82 800 000 ms (23 hours): Latchkey and Stripe keep keys for 24.
+   * How long servers are certain to remember a key. Default 82,800,000 ms (23 hours): Latchkey and Stripe keep keys for 24.
    */
   readonly keyLifetimeMs?: number;
   /**
-   * How long the name of a completed intent is remembered, so that it is not executed again. Default 2 592 000 000 ms (30
+   * How long the name of a completed intent is remembered, so that it is not executed again. Default 2,592,000,000 ms (30
    * days).
    */
   readonly keepDoneMs?: number;

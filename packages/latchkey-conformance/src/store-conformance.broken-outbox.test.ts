@@ -906,7 +906,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     afterEnd(isA("give_back"), (row, { now }) => ({ ...row, dueAt: now() })),
   ],
   "sends that were not made and still count": [
-    "outbox end: an effect that a claim has started and nobody has sent is given back unchanged",
+    "outbox end: an effect that a claim has started and not sent is given back unchanged",
     afterEnd(isA("give_back"), (row, _, there) =>
       there?.effect.state === "started" ? withEffect(row, { sends: row.effect.sends + 1 }) : row,
     ),

@@ -183,7 +183,7 @@ function Checked({ checked, typed, setTyped }: CheckedProps) {
 const settleChoices: readonly BulkChoice[] = [
   {
     id: "closed",
-    label: "Did not happen: the other side has closed each of them",
+    label: "Did not happen: the other service has closed each of them",
     action: { kind: "settle", outcome: "not-executed", proof: "closed-downstream" },
   },
   {
@@ -239,8 +239,8 @@ export function BulkSettle({ census, filter, who }: BulkRecordsProps) {
         filter={filter}
         who={who}
       >
-        The outcome-reconciler asks the other side again about all records that match the filters of the page
-        behind. Nothing runs; outcomes that cannot be found out stay unknown.
+        The outcome-reconciler asks the other service again about all records that match the filters of the
+        page behind. Nothing runs; outcomes that cannot be found out stay unknown.
       </Bulk>
       <Bulk
         title={`Settle ${amount} at once`}

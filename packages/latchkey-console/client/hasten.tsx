@@ -40,7 +40,7 @@ const offers: Readonly<Partial<Record<RecordReport["state"], Offer>>> = {
     event: "retry",
     title: "Look up again",
     follows:
-      "The outcome-reconciler asks the other side again. Nothing runs; an outcome that cannot be found out stays unknown.",
+      "The outcome-reconciler asks the other service again. Nothing runs; an outcome that cannot be found out stays unknown.",
     confirm: null,
   },
   failed: {

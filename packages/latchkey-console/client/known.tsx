@@ -55,7 +55,7 @@ export function StepSentence({ step }: { readonly step: RecordReport["steps"][nu
   const end = {
     started: "It is not known how that ended",
     finished: "It has happened",
-    refused: "The other side refused it for good",
+    refused: "The other service refused it for good",
     not_executed: "It did not happen",
   }[state];
   return (

@@ -144,7 +144,7 @@ function Proofs({ call, outcome, proof, setProof, deduplication }: InnerProps) {
       <legend class="visually-hidden">Proof</legend>
       {one(
         "closed-downstream",
-        "The other side has closed it",
+        "The other service has closed it",
         effect === null
           ? "No call of it is in doubt, so there is nothing to close."
           : "It refuses that key permanently. A new key is used.",
@@ -159,7 +159,7 @@ function Proofs({ call, outcome, proof, setProof, deduplication }: InnerProps) {
       )}
       {one(
         "downstream-deduplicates",
-        "The other side deduplicates by our keys",
+        "The other service deduplicates by our keys",
         effect === null
           ? "No call of it is in doubt."
           : remembers
@@ -257,6 +257,6 @@ function linesAfter(
     return [first, [null, `The call “${call}” is made again, under a new key`]];
   const again = [null, `The call “${call}” is made again, under the same key`] as const;
   return proof === "operator"
-    ? [first, again, [null, "If the first one still arrives, the other side decides: it may happen twice"]]
+    ? [first, again, [null, "If the first one still arrives, the other service decides: it may happen twice"]]
     : [first, again];
 }

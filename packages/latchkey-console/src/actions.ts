@@ -142,7 +142,7 @@ async function bulkOutcome(
   if (proof === "closed-downstream" && downstreamKey === null && isUnknown) {
     return {
       title: "Not settled. The record has no call in doubt.",
-      detail: "The other side can only close a call. Settle it on your own knowledge, or one by one.",
+      detail: "The other service can only close a call. Settle it on your own knowledge, or one by one.",
     };
   }
   return { outcome: "not-executed", proof, downstreamKey };

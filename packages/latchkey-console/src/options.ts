@@ -11,7 +11,7 @@ export interface ConsoleUser {
 
 interface CommonOptions<Tx> {
   readonly latchkey: Pick<Latchkey<Tx>, "runtime" | "settle" | "overview">;
-  /** Nobody may settle, redrive or discard here. Default false. */
+  /** Refuses settling, redriving and discarding here. Default false. */
   readonly readOnly?: boolean;
   /**
    * What is shown of stored inputs, results, answers, payloads and of the fields of summaries. True: their structure with

@@ -13,7 +13,7 @@ export type CodecPart =
   | "message"
   | "input"
   | `call-input:${string}`
-  /** The result of a phase or a call, or the reason why the other side refused the call. */
+  /** The result of a phase or a call, or the reason why the other service refused the call. */
   | `step-result:${string}`
   | `effect-input:${string}`
   | `effect-result:${string}`;

@@ -54,7 +54,7 @@ export const errorCodes = {
       "Nothing ran. If the bytes of an encryption key were changed under its old name, restore the old bytes. Otherwise find out what wrote to Latchkey's tables.",
   },
   "effect-refused": {
-    summary: "The other side refused a call for good.",
+    summary: "The other service refused a call for good.",
     remedy: "Turn it into an answer inside `run`. If you let it through, it becomes the final answer (502).",
   },
   "embedded-in-production": {
@@ -264,12 +264,12 @@ export class MessageRefused extends LatchkeyError {
 }
 
 export interface EffectRefusedOptions extends LatchkeyErrorOptions {
-  /** The other side's reply, as JSON. */
+  /** The other service's reply, as JSON. */
   readonly detail?: unknown;
 }
 
 /**
- * Throw this from an effect when the other side has refused for good (a declined card, for example). The refusal is stored
+ * Throw this from an effect when the other service has refused for good (a declined card, for example). The refusal is stored
  * like a result: a resumed attempt gets the same refusal again, without a call.
  */
 export class EffectRefused extends LatchkeyError {

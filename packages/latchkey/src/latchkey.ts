@@ -139,7 +139,7 @@ export interface Latchkey<Tx> {
   /**
    * Settles an `unknown` record once its outcome is known. For webhooks and operators. Repeating the call changes nothing.
    *
-   * @param by who settles it; default: a webhook of the other side
+   * @param by who settles it; default: a webhook of the other service
    * @throws {TypeError} without a proof, or when a result has no JSON form.
    * @throws {StoreError} when the store could not be used; repeat the call.
    */
@@ -184,7 +184,7 @@ export interface Latchkey<Tx> {
   overview(options?: OverviewOptions): Promise<Overview>;
 
   /**
-   * Compares what the other side has with the finished calls of an effect, page by page.
+   * Compares what the other service has with the finished calls of an effect, page by page.
    *
    * @throws {StoreError} when the store could not be used.
    */

@@ -218,7 +218,7 @@ const all = [
         async run(_input, { write, attempt }) {
           runs += 1;
           await write("recorded");
-          if (runs === 1) throw new Error("the other side refused the connection");
+          if (runs === 1) throw new Error("the other service refused the connection");
           return { status: 201, body: { attempt: attempt.fence.attempt } };
         },
       });

@@ -131,7 +131,11 @@ export const messageCases: readonly StoreCase[] = [
       assert.equal((await first.find(facts.digest))?.state, "watched");
       const letter = newLetter();
       assert.equal(await first.bury(facts, letter, again), true);
-      assert.equal(await second.bury(facts, newLetter(), again), true, "it is dead, whoever condemned it");
+      assert.equal(
+        await second.bury(facts, newLetter(), again),
+        true,
+        "it is dead, although another consumer decided it",
+      );
       assert.deepEqual(await listed(first), [letter.id]);
     },
   ),

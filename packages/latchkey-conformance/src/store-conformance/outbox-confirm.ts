@@ -1,4 +1,4 @@
-/** `outbox.confirm`: the other side reports that an effect has happened, before the delivery knows. */
+/** `outbox.confirm`: the other service reports that an effect has happened, before the delivery knows. */
 import assert from "node:assert/strict";
 import type { OutboxEffect } from "latchkey/internal";
 import { minute, newId } from "./arrange.ts";

@@ -126,7 +126,7 @@ export const outboxStartingClaimCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox end: an effect that a claim has started and nobody has sent is given back unchanged",
+    name: "outbox end: an effect that a claim has started and not sent is given back unchanged",
     needs: withTransactions,
     async run(context) {
       const first = await startNew(context);

@@ -76,7 +76,7 @@ create table :"schema".leases (
   attempts_max integer not null check (attempts_max >= 1),
   -- After this a dead attempt is not taken over any more.
   abandon_at timestamptz(3) not null,
-  -- From when on nobody but the lease-rescuer ends this attempt, if nothing else happens.
+  -- From then on only the lease-rescuer ends this attempt, if nothing else happens.
   rescue_at timestamptz(3) not null generated always as (
     case
       when lease_end = 'reconcile' or attempt >= attempts_max then locked_until

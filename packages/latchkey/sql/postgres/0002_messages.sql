@@ -1,4 +1,4 @@
--- Messages that did not go through at their first delivery, and those that nobody delivers any more. A message that goes
+-- Messages that did not go through at their first delivery, and those that are no longer delivered. A message that goes
 -- through at once leaves nothing here. `:"schema"` and `:'schema'` stand for the schema's name, as in psql.
 
 create table :"schema".messages (

@@ -1,11 +1,10 @@
--- Records are found by their ids, whoever asks: a webhook, an operator, a status resource; and what was said of a record before
--- it was unknown is kept. `:"schema"` and `:'schema'` stand for the schema's name, as in psql.
+-- Records are found by their ids, for webhooks, operators and status resources, and early settlements are kept.
+-- `:"schema"` and `:'schema'` stand for the schema's name, as in psql.
 
 create index records_id on :"schema".records (id);
 drop index :"schema".records_addressable;
 
--- Settlements that came before anybody knew that the outcome is in doubt. What is left of a life that is over goes with the
--- next clean-up.
+-- Early settlements. Those of a life that is over go with the next clean-up.
 create table :"schema".early (
   record_id uuid not null,
   -- Of the audit row that it gets when it is used.

@@ -4,7 +4,7 @@
 -- `:"schema"` and `:'schema'` stand for the schema's name, as in psql.
 
 -- NOT VALID, because every row has passed the check that goes, which refused all that this one refuses. To validate it would
--- only read the whole table while nobody else can use it.
+-- only read the whole table under an exclusive lock.
 alter table :"schema".records
   drop constraint records_state_shape,
   add constraint records_state check (

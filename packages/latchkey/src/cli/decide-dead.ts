@@ -53,7 +53,7 @@ send in doubt stays in doubt, and the effect's definition decides what that mean
 Publishes dead messages again with the config's \`republish\`, and then removes them: an inbox runs each as new, unless it has
 run. A message that could not be published stays dead; repeat the command for it.
 
-  --never-happened      no earlier send has happened or ever will: you have looked it up on the other side. If one still
+  --never-happened      no earlier send has happened or ever will: you have looked it up at the other service. If one still
                         arrives, it happens twice
 ${commonHelp}`,
   run(context) {

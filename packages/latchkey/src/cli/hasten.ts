@@ -64,8 +64,8 @@ export const retry: Command = {
        latchkey retry <tenant> <operation> <key> --record <id> --operator <name> --reason <text> [options]
 
 Ends a wait and writes an audit row: a worker resumes a retryable record after its finished steps; the outcome-reconciler asks
-the other side about an unknown one, even if it had given up. Runs nothing that may have happened: if the other side does not
-know either, it stays unknown. Refuses records that are finished, under way, or for their own client only.
+the other service about an unknown one, even if it had given up. Runs nothing that may have happened: an outcome that cannot be
+found out stays unknown. Refuses records that are finished, under way, or for their own client only.
 
 ${commonHelp}`,
   run(context) {

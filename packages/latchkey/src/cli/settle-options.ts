@@ -132,7 +132,7 @@ function proofOf({ proof = "operator", "downstream-key": key }: OutcomeValues): 
     case closed:
       if (key) return { kind: proof, downstreamKey: key };
       throw new UsageError(
-        `--proof ${closed} needs --downstream-key, the key of the call that the other side has closed: another call may be in doubt by now.`,
+        `--proof ${closed} needs --downstream-key, the key of the closed call: another call may be in doubt by now.`,
       );
     default:
       throw new UsageError(`--proof must be operator, ${closed} or downstream-deduplicates.`);

@@ -31,8 +31,8 @@ changes nothing. \`latchkey inspect\` shows a record's id and the downstream key
   --not-executed                 it did not happen and no longer can: it may run again. The proof:
       --proof operator                 your word (default): a call in doubt is sent again under the same key
       --proof closed-downstream --downstream-key <key>
-                                       the other side has closed this call: it is sent again under a new key
-      --proof downstream-deduplicates  the other side still remembers its key: it is sent again under the same one
+                                       the other service has closed this call: it is sent again under a new key
+      --proof downstream-deduplicates  the other service still remembers its key: it is sent again under the same one
   --completed <answer>           all of it happened: retries get this answer
   --failed <answer>              it will not happen: retries get this answer
 

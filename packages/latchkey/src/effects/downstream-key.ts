@@ -1,4 +1,4 @@
-/** The key under which the other side knows an outbound call. */
+/** The key under which the other service knows an outbound call. */
 import { createHash } from "node:crypto";
 import { encodeFields } from "../fingerprint/length-prefixed.ts";
 
@@ -9,7 +9,7 @@ export interface DownstreamCall {
   readonly effect: string;
   /** Position among the effects of one step; 0 for a call. */
   readonly index: number;
-  /** Raised when a call was closed on the other side and may be repeated. */
+  /** Raised when a call was closed at the other service and may be repeated. */
   readonly generation: number;
 }
 

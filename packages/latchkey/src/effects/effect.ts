@@ -1,12 +1,12 @@
-/** An effect: one kind of outbound call, and what the other side offers when its outcome is in doubt. */
+/** An effect: one kind of outbound call, and what the other service offers when its outcome is in doubt. */
 import type { RunAnswer } from "../engine/run-answer.ts";
 
 /**
  * What Latchkey does after an uncertain outcome depends on this alone:
- * - `provider`: the other side honours our key for `dedupeWindowMs`, so Latchkey sends the call again with the same key and
+ * - `provider`: the other service honours our key for `dedupeWindowMs`, so Latchkey sends the call again with the same key and
  *   the same stored input; after the window it is unknown. At least once, with one effect if the provider deduplicates
  *   reliably.
- * - `lookup`: the other side can be asked. If it has the call, its result is stored. Not found proves nothing unless `close`
+ * - `lookup`: the other service can be asked. If it has the call, its result is stored. Not found proves nothing unless `close`
  *   ensures that the call will never happen. At most once; with `close`, once.
  * - `none`: unknown at once, and a person decides. At most once.
  */
@@ -14,7 +14,7 @@ export type Deduplication = "provider" | "lookup" | "none";
 
 /** The second argument of an effect's functions, after the input. */
 export interface EffectCall {
-  /** The key to send to the other side: the same on every attempt, owner and restart. */
+  /** The key to send to the other service: the same on every attempt, owner and restart. */
   readonly key: string;
   /** Aborts when the call's time limit is over or the attempt has lost its lease. */
   readonly signal: AbortSignal;
@@ -25,7 +25,7 @@ export interface RetryOptions {
   readonly attempts?: number;
   /** Pause before the second send; it doubles, with jitter, up to `backoffMaxMs`. Default 200. */
   readonly backoffMs?: number;
-  /** Default 5,000. */
+  /** The longest pause between two sends, in milliseconds. Default 5,000. */
   readonly backoffMaxMs?: number;
 }
 
@@ -44,7 +44,7 @@ export interface DeliveryOptions {
   readonly attemptsMax?: number;
   /** Pause before the second send; it doubles, with jitter, up to `backoffMaxMs`. Default 1,000. */
   readonly backoffMs?: number;
-  /** Default 300,000. */
+  /** The longest pause between two sends, in milliseconds. Default 300,000. */
   readonly backoffMaxMs?: number;
   /**
    * Deliver the effects of one aggregate one after the other, in the order in which they were written; a dead letter holds up
@@ -80,22 +80,22 @@ export interface Delivered<I, R> {
 
 export interface EffectOptions<I, R, Tx = unknown> {
   readonly deduplication: Deduplication;
-  /** `provider` only, and required: how long the other side remembers our keys. */
+  /** `provider` only, and required: how long the other service remembers our keys. */
   readonly dedupeWindowMs?: number;
   /**
    * Makes the call. Its return value must be JSON. An error leaves the outcome in doubt, unless it is `NotExecuted` or
    * `EffectRefused`, or `isNotExecuted` or `isRefused` returns true.
    */
   readonly execute: (input: I, call: EffectCall) => Promise<R>;
-  /** `lookup` only, and required: what the other side knows about `call.key`. Null: nothing yet. */
+  /** `lookup` only, and required: what the other service knows about `call.key`. Null: nothing yet. */
   readonly lookup?: (input: I, call: EffectCall) => Promise<Found<R> | null>;
-  /** `lookup` only: ensures that `call.key` can no longer happen, or returns that it has. Must be atomic on the other side. */
+  /** `lookup` only: ensures that `call.key` can no longer happen, or returns that it has. Must be atomic there. */
   readonly close?: (input: I, call: EffectCall) => Promise<Closed<R>>;
   /** With `close`: repeat a closed call under a new key. Default false: the operation fails. */
   readonly reopen?: boolean;
   /** True when this error proves that nothing happened and nothing will. Default: only `NotExecuted` does. */
   readonly isNotExecuted?: (error: unknown) => boolean;
-  /** True when this error is the other side's final word, to be stored like a result. Default: only `EffectRefused` is. */
+  /** True when this error is the other service's final word, to be stored like a result. Default: only `EffectRefused` is. */
   readonly isRefused?: (error: unknown) => boolean;
   readonly retry?: RetryOptions;
   readonly limits?: EffectLimits;

@@ -1,4 +1,4 @@
-/** Asks the other side about the outcome of a send, with the effect's own functions. */
+/** Asks the other service about the outcome of a send, with the effect's own functions. */
 import type { Clock } from "../ports.ts";
 import type { EffectCall } from "./effect.ts";
 import { type Asking, runEffect } from "./run-effect.ts";

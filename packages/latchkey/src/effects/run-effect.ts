@@ -11,7 +11,7 @@ export type AnyEffect = Effect<never, unknown>;
 
 export type Sent =
   | { readonly kind: "returned"; readonly value: unknown }
-  /** The other side's final word. */
+  /** The other service's final word. */
   | { readonly kind: "refused"; readonly refusal: EffectRefused }
   /** This send provably did nothing. */
   | { readonly kind: "not_executed"; readonly error: unknown }

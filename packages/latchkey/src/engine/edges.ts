@@ -132,7 +132,7 @@ export const edges = [
     event: "settle_failed",
     by: ["operator", "outcome-reconciler"],
     to: "failed",
-    note: "the other side refused for good, or closed the call",
+    note: "the other service refused for good, or closed the call",
   },
   {
     from: "unknown",

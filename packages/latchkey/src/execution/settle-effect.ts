@@ -1,4 +1,4 @@
-/** Settles an effect in the outbox: the other side confirms it before its delivery has. */
+/** Settles an effect in the outbox: the other service confirms it before its delivery has. */
 import { createHash } from "node:crypto";
 import { uuidVersion7 } from "../ports.ts";
 import type { OutboxEffect } from "../stores/outbox.ts";

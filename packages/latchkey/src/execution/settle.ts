@@ -1,4 +1,4 @@
-/** Settles an unknown record from outside: after a webhook of the other side, or by an operator. */
+/** Settles an unknown record from outside: after a webhook of the other service, or by an operator. */
 import { createHash } from "node:crypto";
 import { downstreamKey } from "../effects/downstream-key.ts";
 import { guardOf, type LatchkeyRecord } from "../engine/record.ts";
@@ -184,7 +184,9 @@ function proofOf(settlement: SettleWith, by: SettledBy): Omit<AuditNote, "id"> {
 function checkedOperator(proof: OperatorProof): OperatorProof {
   const isGiven = (text: unknown) => typeof text === "string" && text.trim().length > 0;
   if (typeof proof !== "object" || proof === null || !isGiven(proof.operator) || !isGiven(proof.reason)) {
-    throw new TypeError("A settlement needs a proof: an operator and a reason, or the other side's promise");
+    throw new TypeError(
+      "A settlement needs a proof: an operator and a reason, or the other service's promise",
+    );
   }
   return proof;
 }
@@ -201,7 +203,7 @@ async function again<Tx>(
 
 /**
  * The settlement to keep until the record may be unknown. Null: there is nothing to wait for. `notExecuted` is kept only if the
- * other side has closed the call: otherwise the running attempt may still make it happen.
+ * other service has closed the call: otherwise the running attempt may still make it happen.
  */
 function earlyOf(
   record: LatchkeyRecord,
@@ -308,11 +310,11 @@ function checkDeduplicates<Tx>(runtime: Runtime<Tx>, { name, effect }: CallStep)
   if (deduplication === "provider") return;
   throw new TypeError(
     `Call ${name} belongs to effect ${effect}, whose deduplication is \`${deduplication}\`, so deduplication is no ` +
-      "proof. Use `closed-downstream` once the other side refuses it, or an operator and a reason",
+      "proof. Use `closed-downstream` once the other service refuses it, or an operator and a reason",
   );
 }
 
-/** The other side refuses a closed call for ever under its old key. */
+/** The other service refuses a closed call for ever under its old key. */
 export function reopened(recordId: string, { name, effect, generation }: CallStep) {
   const next = { recordId, step: name, effect, index: 0, generation: generation + 1 };
   return { call: name, generation, downstreamKey: downstreamKey(next) };

@@ -12,9 +12,9 @@ export type SettleTarget = LifeName | ClientsName;
 
 /** Why it is certain that it did not happen. */
 export type NotExecutedProof =
-  /** The other side deduplicates: a send under the same key happens at most once. For effects with `provider`. */
+  /** The other service deduplicates: a send under the same key happens at most once. For effects with `provider`. */
   | "downstream-deduplicates"
-  /** The other side refuses the call from now on. */
+  /** The other service refuses the call from now on. */
   | "closed-downstream"
   | OperatorProof;
 

@@ -24,7 +24,7 @@ export interface InboxOptions<I> {
   readonly holdMs?: number;
   /** Pause after the first failed run; doubles, with jitter, up to `backoffMaxMs`. Default 1,000. */
   readonly backoffMs?: number;
-  /** Default 60,000. */
+  /** The longest pause between two runs, in milliseconds. Default 60,000. */
   readonly backoffMaxMs?: number;
   /**
    * How many messages may share a transaction, from 2 to 64: those that arrive while one transaction runs go into the next.

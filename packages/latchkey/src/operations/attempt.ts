@@ -39,7 +39,7 @@ export interface EnqueueOptions {
 export interface Enqueued {
   /** The id of the effect in the outbox (UUIDv7). */
   readonly id: string;
-  /** The key that the other side will get with its delivery. */
+  /** The key that the other service will get with its delivery. */
   readonly key: string;
 }
 

@@ -92,7 +92,7 @@ export interface OperationOptions<E extends Execution = Execution> {
   readonly attemptsMax?: number;
   /** `lease` only: true if this error proves that nothing happened. Default: only `NotExecuted` does. */
   readonly isNotExecuted?: (error: unknown) => boolean;
-  /** `lease` only: asks the other side about the outcome of an unknown record, if no effect's look-up can. Default: none. */
+  /** `lease` only: asks the other service about the outcome of an unknown record, if no effect's look-up can. Default: none. */
   readonly lookup?: Lookup;
   /**
    * `lease` only: what happens if the store fails before the work has started. `run-unprotected` runs it, and its duplicates,

@@ -22,7 +22,7 @@ export interface StepAttempt<Tx> extends EnqueuingAttempt {
   phase<R>(name: string, work: (tx: Tx) => Promise<R>): Promise<R>;
   /**
    * Makes one outbound call. The intent, with its input, is written before and the result after. Throws as `phase` does;
-   * `outcome-in-doubt` also if the call may have happened; `EffectRefused` if the other side refused for good, now or in an
+   * `outcome-in-doubt` also if the call may have happened; `EffectRefused` if the other service refused for good, now or in an
    * earlier attempt; and the effect's own error if the call provably did not happen.
    */
   call<I, R>(name: string, effect: Effect<I, R>, input: I): Promise<R>;

@@ -102,12 +102,12 @@ export function whatAPersonMayDo(record: LatchkeyRecord, journal: Journal | null
   const { name, downstreamKey } = call;
   return [
     {
-      when: `If the other side has the call under ${downstreamKey}: the call gets its result, and the rest runs`,
+      when: `If the other service has the call under ${downstreamKey}: the call gets its result, and the rest runs`,
       action: { kind: "settle", outcome: "call", call: name, downstreamKey },
     },
     notExecuted,
     {
-      when: "If the other side has closed the call, so that it can never happen: it is sent again under a new key",
+      when: "If the other service has closed the call, so that it can never happen: it is sent again under a new key",
       action: { kind: "settle", outcome: "not-executed", proof: "closed-downstream", downstreamKey },
     },
     ...finished,
@@ -128,7 +128,7 @@ export function deadEffectChoices(effect: OutboxEffect): readonly Choice[] {
   if (effect.state !== "dead") return [];
   const redrive: Choice = { when: whenRedriven(effect), action: { kind: "redrive", doubt: "kept" } };
   const never: Choice = {
-    when: `If the other side has nothing under ${effect.downstreamKey} and never will: it is sent as if for the first time`,
+    when: `If the other service has nothing under ${effect.downstreamKey} and never will: it is sent as if for the first time`,
     action: { kind: "redrive", doubt: "cleared" },
   };
   const discard: Choice = {

@@ -267,7 +267,7 @@ function refusedDecision(isGone: boolean, later: string | null): DecidedDead {
     ? {
         kind: "refused",
         title: "Nothing was changed. It is no longer dead.",
-        detail: "Another person decided about it, or the other side has confirmed it.",
+        detail: "Another person decided about it, or the other service has confirmed it.",
       }
     : {
         kind: "refused",

@@ -26,14 +26,14 @@ const reasons: Readonly<Record<string, Reason>> = {
     inDoubt: "If it is sent again, it could happen twice.",
   },
   "closed-downstream": {
-    happened: "The other side has closed the call: it did not happen and no longer can.",
+    happened: "The other service has closed the call: it did not happen and no longer can.",
   },
   "commit-in-doubt": { happened: "It could not be determined in time whether its last write happened." },
   "dedupe-window-over": {
     happened: "A call was sent, and its response never arrived.",
-    inDoubt: "The other side may have forgotten its key: if it is sent again, it could happen twice.",
+    inDoubt: "The other service may have forgotten its key: if it is sent again, it could happen twice.",
   },
-  "effect-refused": { happened: "The other side refused a call for good." },
+  "effect-refused": { happened: "The other service refused a call for good." },
   "handler-threw": { happened: "The handler threw.", inDoubt: maybeOutside },
   "journal-unread": { happened: "Its steps could not be read." },
   "lease-ended": { happened: "The process that ran it died or froze.", inDoubt: maybeOutside },
@@ -85,10 +85,11 @@ const effectReasons: Readonly<Record<string, string>> = {
   "attempts-spent": "It was tried as often as its effect allows, and failed each time.",
   "call-in-doubt": "It was sent, and its response never arrived. If it is sent again, it could happen twice.",
   "commit-in-doubt": "It has happened, but it could not be determined in time whether its end was written.",
-  "closed-downstream": "The other side has closed it: it did not happen, and its key is refused from now on.",
+  "closed-downstream":
+    "The other service has closed it: it did not happen, and its key is refused from now on.",
   "dedupe-window-over":
-    "It was sent, its response never arrived, and the other side may have forgotten its key.",
-  "effect-refused": "The other side refused it for good.",
+    "It was sent, its response never arrived, and the other service may have forgotten its key.",
+  "effect-refused": "The other service refused it for good.",
   "input-not-readable": "The process that tried to send it could not decode its input.",
   "kills-its-process": "Process after process died while sending it: it may kill the process that sends it.",
   "not-executed": "Its last send failed without having any effect.",

@@ -50,7 +50,7 @@ export interface Delivery<Tx> {
 /** How a claim ended. `left`: not by this process, as far as it knows; the dispatcher's rescue picks the effect up. */
 export type DeliveryResult = "delivered" | "retried" | "reopened" | "dead" | "given_back" | "left";
 
-/** In addition to one call to the other side and `onDelivered`: time for the store to write the results. */
+/** In addition to one call to the other service and `onDelivered`: time for the store to write the results. */
 const marginMs = 10_000;
 
 /** How long a claim holds, and again from each start. */

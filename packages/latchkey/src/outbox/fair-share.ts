@@ -13,8 +13,8 @@ const backlogShare = 8;
 
 /**
  * How many of each effect may be claimed; together at most `size` minus those in flight. Half of the capacity is divided
- * equally among the effects, and what one does not use of its part stays reserved for it. So an effect whose other side is slow
- * can fill its own part and the other half, never the parts of others.
+ * equally among the effects, and what one does not use of its part stays reserved for it. So an effect whose sends are slow can
+ * fill its own part and the other half, never the parts of others.
  *
  * @param turn differs from round to round, so that an uneven remainder does not always go to the same effect
  */

@@ -1,4 +1,4 @@
-/** Decides what happens to a claimed effect. Pure: from the row, the definition and the other side's answer. */
+/** Decides what happens to a claimed effect. Pure: from the row, the definition and the other service's answer. */
 
 import { windowIsOver } from "../effects/dedupe-window.ts";
 import type { LookedUpSend } from "../effects/look-up.ts";
@@ -86,7 +86,7 @@ function afterDoubt({ deduplication }: Settings, spent: boolean): DeliveryVerdic
   }
 }
 
-/** @param looked the other side's answer; `failed`: there was none */
+/** @param looked the other service's answer; `failed`: there was none */
 export function afterLookUp(
   row: DeliveryState,
   settings: Settings,

@@ -37,7 +37,7 @@ export interface PhaseStep extends StepBase {
 /**
  * - `started`: the intent is written; whether the call happened is not known.
  * - `finished`: the call happened and returned `result`.
- * - `refused`: the other side refused for good; `result` has its refusal.
+ * - `refused`: the other service refused for good; `result` has its refusal.
  * - `not_executed`: proven not to have happened; it may be started again.
  */
 export type CallState = "started" | "finished" | "refused" | "not_executed";
@@ -49,7 +49,7 @@ export interface CallStep extends StepBase {
   readonly effect: string;
   /** Raised by a settlement that has closed the call of the generation before; 0 at first. */
   readonly generation: number;
-  /** The key by which the other side recognises this call; derived from the record's id, the step and the generation. */
+  /** The key by which the other service recognises this call; derived from the record's id, the step and the generation. */
   readonly downstreamKey: string;
   /** The input of every send of this step, from any attempt. */
   readonly input: Uint8Array;

@@ -21,7 +21,7 @@ export interface NewEffect {
   readonly id: string;
   /** Name of the effect's definition. */
   readonly effect: string;
-  /** The key by which the other side recognises the delivery. */
+  /** The key by which the other service recognises the delivery. */
   readonly downstreamKey: string;
   /** Name of the phase that enqueued it; empty in a `transaction`. */
   readonly step: string;
@@ -56,7 +56,7 @@ export interface OutboxEffect extends RecordKey {
   readonly effect: string;
   readonly step: string;
   readonly index: number;
-  /** Raised when a send was closed on the other side and is repeated under another key; 0 at first. */
+  /** Raised when a send was closed at the other service and is repeated under another key; 0 at first. */
   readonly generation: number;
   readonly downstreamKey: string;
   readonly aggregate: string | null;
@@ -71,7 +71,7 @@ export interface OutboxEffect extends RecordKey {
   readonly returns: number;
   /** When the first send of this generation was begun that is not proven not to have happened; null: none. */
   readonly doubtfulSince: number | null;
-  /** The other side's result; known before the delivery is finished. */
+  /** The other service's result; known before the delivery is finished. */
   readonly result: Uint8Array | null;
   readonly lastErrorCode: string | null;
   /** When it was delivered or given up. */
@@ -242,7 +242,7 @@ export interface OutboxSupport {
   finished?(query: FinishedCallsQuery): Promise<readonly OutboxEffect[]>;
 
   /**
-   * The other side confirms that the effect has happened, with this result: from now on it is not sent. One that is dead,
+   * The other service confirms that the effect has happened, with this result: from now on it is not sent. One that is dead,
    * waits, or was claimed and not started becomes `pending`, due now, with the result kept. One that is being sent goes on
    * under its claim, whose own end counts; if that leaves it `pending`, the result is kept. Written with its audit row: both
    * or neither.

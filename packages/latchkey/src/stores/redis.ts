@@ -28,7 +28,7 @@ export interface RedisStoreOptions {
    * and must not change as long as there are records. Default: 1, and 32 on a cluster.
    */
   readonly partitions?: number;
-  /** The longest wait for a reply; after it, the outcome of the command is unknown. Default 5 000. */
+  /** The longest wait for a reply; after it, the outcome of the command is unknown. Default 5,000. */
   readonly commandTimeoutMs?: number;
   /** Called once for each setting that reduces safety. Default: a process warning of type `LatchkeyWarning`. */
   readonly onWarning?: (warning: RedisWarning) => void;

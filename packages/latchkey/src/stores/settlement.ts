@@ -29,7 +29,7 @@ export type Settlement =
     }
   /**
    * → `retryable`. Calls that are `started` become `not_executed` where `calls` is `never-happened`, and stay as they are
-   * under `may-repeat` (the other side de-duplicates). With `reopen` the named call gets the next generation and this
+   * under `may-repeat` (the other service de-duplicates). With `reopen` the named call gets the next generation and this
    * downstream key instead, is `not_executed` with no sends, and keeps its input.
    */
   | {

@@ -169,7 +169,7 @@ export interface Store<Tx = never> {
 
   /**
    * As `read`, for an addressable life of this tenant, by its id. Finds no life that another has replaced. With null for the
-   * tenant it finds any life: for operators and for webhooks of the other side, never for a tenant's request.
+   * tenant it finds any life: for operators and for webhooks of the other service, never for a tenant's request.
    */
   readById(tenant: string | null, id: string): Promise<Reading>;
 

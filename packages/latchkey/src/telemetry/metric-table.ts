@@ -206,7 +206,7 @@ export function boundedTenants(max: number): (tenant: string) => string {
   };
 }
 
-/** @throws {RangeError} unless it is a whole number from 0 to 10 000. */
+/** @throws {RangeError} unless it is a whole number from 0 to 10,000. */
 export function checkTenantsMax(tenantsMax: number): number {
   if (!Number.isSafeInteger(tenantsMax) || tenantsMax < 0 || tenantsMax > 10_000) {
     throw new RangeError(`tenantsMax must be a whole number from 0 to 10000 (got ${String(tenantsMax)})`);

@@ -158,7 +158,7 @@ function reopenCall(record: UnknownRecord, started: CallStep): Found {
 
 async function failed<Tx>(runtime: Runtime<Tx>, record: UnknownRecord, journal: Journal): Promise<Found> {
   const detail =
-    "A call could not be made in time and was closed on the other side: it has not happened and will not.";
+    "A call could not be made in time and was closed at the other service: it has not happened and will not.";
   const errorCode = "closed-downstream";
   const context = codecContext(record, record.id, record.fingerprint.digest, "answer");
   const encoded = encodeAnswer(

@@ -21,7 +21,7 @@ function hasJson(value: unknown): boolean {
   }
 }
 
-/** @param cause the error of the other side's client, if it is still known */
+/** @param cause the error of the other service's client, if it is still known */
 export function restoreRefusal(stored: unknown, cause?: unknown): EffectRefused {
   const { message, detail } = stored as StoredRefusal;
   return new EffectRefused({ message, detail, cause });

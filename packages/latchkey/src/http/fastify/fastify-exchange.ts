@@ -40,7 +40,7 @@ const runKey = Symbol("latchkey.run");
 
 export class FastifyExchange {
   readonly #reply: FastifyAnswer;
-  readonly #hold: LazyBuffering;
+  readonly #buffering: LazyBuffering;
   /** The headers before the first run; null: no run has begun. */
   #prepared: FastifyHeaders | null = null;
   /** The run whose answer counts; null: answers pass untouched. */
@@ -53,7 +53,7 @@ export class FastifyExchange {
 
   constructor(reply: FastifyAnswer, limitBytes: number) {
     this.#reply = reply;
-    this.#hold = new LazyBuffering(reply.raw, limitBytes, (raw) => this.#moveRun(raw));
+    this.#buffering = new LazyBuffering(reply.raw, limitBytes, (raw) => this.#moveRun(raw));
   }
 
   /**
@@ -61,11 +61,11 @@ export class FastifyExchange {
    */
   run(handle: (reply: FastifyAnswer) => unknown, report: (error: unknown) => void): Promise<Reply> {
     beforeHandler(() => {
-      this.#hold.endRun();
+      this.#buffering.endRun();
       if (this.#prepared === null) this.#prepared = this.#isTaken ? {} : this.#reply.getHeaders();
       else this.#restoreHeaders();
     });
-    return this.#hold.run((late) => this.#handle(late, handle, report), report);
+    return this.#buffering.run((late) => this.#handle(late, handle, report), report);
   }
 
   async #handle(
@@ -85,7 +85,7 @@ export class FastifyExchange {
   }
 
   #ownReply(): FastifyAnswer {
-    const own = ownReply(this.#reply, this.#hold.res);
+    const own = ownReply(this.#reply, this.#buffering.res);
     // The request's reply has the headers of another answer.
     if (this.#isTaken) restoreHeaders(own, this.#prepared ?? {});
     return own;
@@ -109,7 +109,7 @@ export class FastifyExchange {
   /** The `onSend` hook. Never continues payloads from runs that are over. */
   onSend(reply: FastifyAnswer & { [runKey]?: Run }, payload: unknown, done: SendDone): void {
     if (reply[runKey] === undefined && this.#takes(reply)) {
-      if (!this.#isTaken) this.#hold.leave();
+      if (!this.#isTaken) this.#buffering.leave();
       this.#isTaken = true;
       done(null, payload);
       return;
@@ -128,7 +128,7 @@ export class FastifyExchange {
 
   /** From now on answers pass untouched: error answers, or those of a handler that runs unprotected. */
   open(): void {
-    this.#hold.release(false);
+    this.#buffering.release(false);
     this.#restoreHeaders();
     this.#current = null;
   }
@@ -147,7 +147,7 @@ export class FastifyExchange {
     const { kind, reply } = answered;
     const waiting = this.#current?.waiting ?? null;
     this.#closed = true;
-    this.#hold.release(kind === "handler");
+    this.#buffering.release(kind === "handler");
     if (this.#isTaken) return;
     if (waiting !== null) {
       if (kind === "latchkey") restoreHeaders(waiting.reply, this.#prepared ?? {});

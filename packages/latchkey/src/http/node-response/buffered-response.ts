@@ -1,5 +1,5 @@
 /**
- * Holds a Node response: until it is released, everything written to it is captured and nothing reaches the socket.
+ * Buffers a Node response: until it is released, everything written to it is captured and nothing reaches the socket.
  *
  * For the handler the response differs in one way: it has no socket. It always accepts bytes, finishes as soon as it is ended,
  * and does not close when the client hangs up. So a piped source is read to its end, and `await pipeline(source, res)` does not
@@ -28,8 +28,8 @@ export interface BufferedResponse<Res> {
    */
   run(handle: (res: Res) => unknown, report: (error: unknown) => void): Promise<Reply>;
   /**
-   * Restores the response to its state before the hold. If `sent` is the current answer, which is sent next, its headers stay.
-   * Later writes of runs have no effect.
+   * Restores the response to its state before it was buffered. If `sent` is the current answer, which is sent next, its headers
+   * stay. Later writes of runs have no effect.
    *
    * `isAnswered`: an answer of a run is sent next, by any code, and no other part of the app answers. Default: whether `sent` is
    * given.

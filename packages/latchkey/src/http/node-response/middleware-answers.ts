@@ -21,7 +21,7 @@ export class MiddlewareAnswers {
   /** The status that the handler has set through its view. */
   #status: Partial<Pick<Head, "statusCode" | "statusMessage">> = {};
 
-  /** @param leave stops holding the response, and holds a detached one instead */
+  /** @param leave stops buffering the response, and buffers a detached one instead */
   constructor(res: ServerResponse, before: Head, isHandlers: () => boolean, leave: () => void) {
     this.#res = res;
     this.#before = before;
@@ -47,7 +47,7 @@ export class MiddlewareAnswers {
     this.#status = {};
   }
 
-  /** Whether the answer that begins now is from other code than the handler; if so, stops holding the response. */
+  /** Whether the answer that begins now is from other code than the handler; if so, stops buffering the response. */
   takes(res: ServerResponse, status: number): boolean {
     if (res !== this.#res || !(status >= errorStatusMin) || this.#isHandlers()) return false;
     this.#leave();
@@ -66,7 +66,7 @@ export class MiddlewareAnswers {
   }
 }
 
-/** Not copied: holding covers these, and methods that middleware has wrapped lead to the other response. */
+/** Not copied: buffering covers these, and methods that middleware has wrapped lead to the other response. */
 const notCopied: ReadonlySet<PropertyKey> = new Set<PropertyKey>([
   ...methodNames.usedFirst,
   ...methodNames.others,

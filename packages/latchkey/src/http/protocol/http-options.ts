@@ -89,7 +89,7 @@ export interface HttpFingerprint {
   readonly headers?: readonly string[];
   /** Makes the digest an HMAC. Default none. */
   readonly secret?: FingerprintOptions["secret"];
-  /** Limits of the canonical form of JSON; beyond them the raw bytes are used. */
+  /** Limits of the canonical form of JSON; beyond them the raw bytes are used. Default 512 levels, 1 MiB. */
   readonly limits?: FingerprintOptions["limits"];
 }
 

@@ -13,7 +13,7 @@ interface Sequences {
 export interface BeforeStart {
   /** How many messages are delivered and not acknowledged. */
   readonly ackPending: number;
-  /** The sequences of the latest delivery to anyone; null: not known. */
+  /** The sequences of the latest delivery to any consumer; null: not known. */
   readonly latest: Sequences | null;
 }
 
@@ -30,7 +30,7 @@ export interface BeforeStart {
 export class Redeliveries {
   /** How many of the next messages that look new may have begun elsewhere. */
   #mayHaveBegun: number;
-  /** The sequences of the latest message in the stream that has been delivered here, or to anyone before the start. */
+  /** The sequences of the latest message in the stream that has been delivered here, or to any consumer before the start. */
   #latest: Sequences | null;
   /** Deliveries here since then that did not advance in the stream. */
   #repeated = 0;

@@ -6,9 +6,9 @@ import { Connections } from "./connections.ts";
 export interface PgOptions<P extends PgPool> {
   /** A `pg` Pool of the user's, with the JavaScript client (not `pg-native`). */
   readonly pool: P;
-  /** The longest wait for a connection of the pool, or until fewer than `transactionsMax` transactions run. Default 5 000. */
+  /** The longest wait for a connection of the pool, or until fewer than `transactionsMax` transactions run. Default 5,000. */
   readonly connectTimeoutMs?: number;
-  /** The longest wait for the reply to Latchkey's own statements, COMMIT included. Default 15 000. */
+  /** The longest wait for the reply to Latchkey's own statements, COMMIT included. Default 15,000. */
   readonly statementTimeoutMs?: number;
   /**
    * How many protected transactions run at once over this pool; the others wait. Default: one less than the pool's

@@ -76,7 +76,7 @@ export class Gathering<Result, Call extends GatheredCall<Result>> {
     this.#end(batch);
   }
 
-  /** Nobody waits for this batch any more. */
+  /** From now on this batch keeps no other call waiting. */
   #end(batch: readonly Call[]): void {
     const size = this.#underWay.get(batch);
     if (size === undefined) return;
