@@ -14,7 +14,7 @@ export const limits = {
   first: { files: 72, functions: 440 },
   replay: { files: 57, functions: 262 },
   lease: { files: 77, functions: 430 },
-  delivery: { files: 40, functions: 215 },
+  delivery: { files: 38, functions: 210 },
 } as const;
 
 export type JobName = keyof typeof limits;

@@ -147,21 +147,10 @@ export async function takePermit(effect: AnyEffect, signal: AbortSignal): Promis
   return semaphore === null ? () => {} : semaphore.take(signal);
 }
 
-/** How many permits of the effect are free now. */
-export function freePermits(effect: AnyEffect): number {
-  return semaphoreOf(effect)?.free() ?? Number.POSITIVE_INFINITY;
-}
-
-/** Takes up to `most` of the effect's free permits. */
-export function takeFreePermits(effect: AnyEffect, most: number): readonly (() => void)[] {
-  const semaphore = semaphoreOf(effect);
-  return semaphore === null ? new Array<() => void>(most).fill(nothing) : semaphore.takeFree(most);
-}
-
 function nothing(): void {}
 
-/** Null: there is no limit. */
-function semaphoreOf(effect: AnyEffect): Semaphore | null {
+/** All callers and dispatchers of an effect in one process share its semaphore. Null: there is no limit. */
+export function semaphoreOf(effect: AnyEffect): Semaphore | null {
   const limit = effect.settings.limits.concurrency;
   if (limit === null) return null;
   const semaphore = semaphores.get(effect) ?? createSemaphore(limit);

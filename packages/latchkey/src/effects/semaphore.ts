@@ -5,24 +5,18 @@ export interface Semaphore {
   take(signal: AbortSignal): Promise<(() => void) | null>;
   /** How many permits are free now. */
   free(): number;
-  /** Takes up to `most` of the permits that are free now, without waiting. */
-  takeFree(most: number): readonly (() => void)[];
+  /** Takes up to `most` of the permits that are free now, without waiting, and returns how many. */
+  takeFree(most: number): number;
+  /** Gives back permits of `takeFree`, each once: one given back twice lets too many calls run. */
+  giveBack(count: number): void;
 }
 
 export function createSemaphore(limit: number): Semaphore {
   let taken = 0;
   const waiting: (() => void)[] = [];
-  const giveBack = () => {
-    taken -= 1;
-    waiting.shift()?.();
-  };
-  const permit = () => {
-    taken += 1;
-    let given = false;
-    return () => {
-      if (!given) giveBack();
-      given = true;
-    };
+  const giveBack = (count: number) => {
+    taken -= count;
+    for (const done of waiting.splice(0, count)) done();
   };
   return {
     async take(signal) {
@@ -30,10 +24,20 @@ export function createSemaphore(limit: number): Semaphore {
         if (signal.aborted) return null;
         await turn(waiting, signal);
       }
-      return permit();
+      taken += 1;
+      let held = 1;
+      return () => {
+        giveBack(held);
+        held = 0;
+      };
     },
-    free: () => Math.max(0, limit - taken),
-    takeFree: (most) => Array.from({ length: Math.max(0, Math.min(most, limit - taken)) }, permit),
+    free: () => limit - taken,
+    takeFree(most) {
+      const count = Math.min(most, limit - taken);
+      taken += count;
+      return count;
+    },
+    giveBack,
   };
 }
 

@@ -1,6 +1,7 @@
 /** The deliveries in flight in one dispatcher: it claims as many effects as it has capacity for, and starts them. */
 
-import { type AnyEffect, freePermits, takeFreePermits } from "../effects/run-effect.ts";
+import { type AnyEffect, semaphoreOf } from "../effects/run-effect.ts";
+import type { Semaphore } from "../effects/semaphore.ts";
 import type { Runtime } from "../execution/runtime.ts";
 import type { EffectClaim, EffectWant, OutboxSupport } from "../stores/outbox.ts";
 import type { TransactionSupport } from "../stores/transactions.ts";
@@ -10,12 +11,13 @@ import { crashSuspectsOf, isSuspect } from "./crash-suspects.ts";
 import { deliver } from "./deliver.ts";
 import { type Deliveries, type DeliveryResult, leaseMsOf, startsWithClaim, stateBefore } from "./delivery.ts";
 import { fairShare } from "./fair-share.ts";
-import { type Rate, type RatePermit, rateOf } from "./rate.ts";
+import { type Rate, rateOf } from "./rate.ts";
 import { createStoreTime } from "./store-time.ts";
 
 /** The state kept for one definition. */
 interface DispatchedEffect {
   readonly effect: AnyEffect;
+  readonly semaphore: Semaphore | null;
   readonly rate: Rate | null;
   inFlight: number;
   hasBacklog: boolean;
@@ -35,17 +37,11 @@ function leavesOnReturn({ settings }: AnyEffect): boolean {
   return settings.deduplication === "provider" && settings.onDelivered === null;
 }
 
-/** The permits that one delivery holds while it is in flight. */
-interface Permits {
-  /** Releases the permit of the concurrency limit. */
-  readonly release: () => void;
-  readonly rate: RatePermit | null;
-}
-
 interface Want extends EffectWant {
   readonly starts: boolean;
   readonly dispatched: DispatchedEffect;
-  readonly permits: Permits[];
+  /** How many of its permits no delivery has: those of the semaphore, and as many of the rate. */
+  unused: number;
 }
 
 export class Dispatcher<Tx> {
@@ -165,31 +161,30 @@ export class Dispatcher<Tx> {
       }
       return claimed.flatMap((one) => this.#begin(one, wants) ?? []);
     } finally {
-      for (const { dispatched, permits } of wants) {
-        for (const one of permits) this.#free(dispatched, one);
-      }
+      for (const { dispatched, unused } of wants) this.#giveBack(dispatched, unused, unused);
     }
   }
 
   #begin({ row, ownedUntilMs }: Claimed, wants: readonly Want[]): Promise<DeliveryResult> | null {
     const want = wants.find(({ effect }) => effect === row.effect);
-    const permits = want?.permits.pop();
     // The store returned more rows than requested: this one waits until its lease ends.
-    if (want === undefined || permits === undefined) return null;
+    if (want === undefined || want.unused === 0) return null;
+    want.unused -= 1;
     const { dispatched } = want;
     const { effect } = dispatched;
     const before = stateBefore(row);
+    let unbegun = 1;
     let isFree = false;
     const onReturn = () => {
       if (!leavesOnReturn(effect)) return;
       isFree = true;
-      this.#free(dispatched, permits);
+      this.#giveBack(dispatched, 1, unbegun);
       this.#unwritten += 1;
       if (dispatched.hasBacklog) this.#look();
     };
     const leave = () => {
       if (isFree) this.#unwritten -= 1;
-      else this.#free(dispatched, permits);
+      else this.#giveBack(dispatched, 1, unbegun);
       this.#ended();
     };
     const onFailure = (error: unknown): never => {
@@ -203,7 +198,10 @@ export class Dispatcher<Tx> {
       unsent: row.state === "started",
       effect,
       ownedUntilMs,
-      onSend: () => permits.rate?.begin(),
+      onSend() {
+        unbegun = 0;
+        dispatched.rate?.begin();
+      },
       onReturn,
     }).then((result) => {
       leave();
@@ -242,31 +240,33 @@ export class Dispatcher<Tx> {
     this.#turn += 1;
     const wants: Want[] = [];
     for (const [at, dispatched] of effects.entries()) {
-      const permits: Permits[] = [];
-      for (const release of takeFreePermits(dispatched.effect, Math.min(most, shares[at] ?? 0)))
-        permits.push({ release, rate: dispatched.rate?.take() ?? null });
-      if (permits.length === 0) continue;
-      dispatched.inFlight += permits.length;
-      const starts = startsWithClaim(dispatched.effect);
-      wants.push({ effect: dispatched.effect.name, limit: permits.length, starts, dispatched, permits });
+      const { effect, semaphore, rate } = dispatched;
+      const share = Math.min(most, shares[at] ?? 0);
+      const limit = semaphore?.takeFree(share) ?? share;
+      if (limit === 0) continue;
+      rate?.take(limit);
+      dispatched.inFlight += limit;
+      const starts = startsWithClaim(effect);
+      wants.push({ effect: effect.name, limit, starts, dispatched, unused: limit });
     }
     return wants;
   }
 
   #shares(effects: readonly DispatchedEffect[]): readonly number[] {
-    const rooms = effects.map(({ effect, rate, inFlight, hasBacklog }) => ({
-      own: Math.min(this.#size, freePermits(effect), rate?.room() ?? this.#size),
+    const capacities = effects.map(({ semaphore, rate, inFlight, hasBacklog }) => ({
+      own: Math.min(this.#size, semaphore?.free() ?? this.#size, rate?.capacity() ?? this.#size),
       inFlight,
       hasBacklog,
     }));
     // As many more may wait for their results to be written.
-    return fairShare(Math.min(this.#size, 2 * this.#size - this.#unwritten), rooms, this.#turn);
+    return fairShare(Math.min(this.#size, 2 * this.#size - this.#unwritten), capacities, this.#turn);
   }
 
-  #free(dispatched: DispatchedEffect, { release, rate }: Permits): void {
-    dispatched.inFlight -= 1;
-    release();
-    rate?.giveBack();
+  /** @param unbegun how many of these deliveries did not begin a send: a send keeps its permit of the rate for its second */
+  #giveBack(dispatched: DispatchedEffect, count: number, unbegun: number): void {
+    dispatched.inFlight -= count;
+    dispatched.semaphore?.giveBack(count);
+    dispatched.rate?.giveBack(unbegun);
   }
 
   /** Effects may be defined after the dispatcher is created. */
@@ -274,7 +274,8 @@ export class Dispatcher<Tx> {
     for (const [name, effect] of this.#runtime.effects) {
       if (this.#dispatched.has(name)) continue;
       const rate = rateOf(effect, this.#runtime.ports.clock);
-      this.#dispatched.set(name, { effect, rate, inFlight: 0, hasBacklog: false });
+      const semaphore = semaphoreOf(effect);
+      this.#dispatched.set(name, { effect, semaphore, rate, inFlight: 0, hasBacklog: false });
     }
     return [...this.#dispatched.values()];
   }

@@ -33,18 +33,18 @@ test("with more effects than capacity, each gets its turn", () => {
 });
 
 test("never exceeds the capacity, and leaves none unused that an effect could use", () => {
-  const room = fc.record({ own: fc.nat(200), inFlight: fc.nat(50), hasBacklog: fc.boolean() });
+  const capacity = fc.record({ own: fc.nat(200), inFlight: fc.nat(50), hasBacklog: fc.boolean() });
   fc.assert(
     fc.property(
       fc.integer({ min: 1, max: 300 }),
-      fc.array(room, { maxLength: 8 }),
+      fc.array(capacity, { maxLength: 8 }),
       fc.nat(9),
-      (size, rooms, turn) => {
-        const given = fairShare(size, rooms, turn);
-        const inFlight = rooms.reduce((sum, one) => sum + one.inFlight, 0);
+      (size, capacities, turn) => {
+        const given = fairShare(size, capacities, turn);
+        const inFlight = capacities.reduce((sum, one) => sum + one.inFlight, 0);
         const total = given.reduce((sum, one) => sum + one, 0);
         expect(total).toBeLessThanOrEqual(Math.max(0, size - inFlight));
-        for (const [at, one] of rooms.entries()) {
+        for (const [at, one] of capacities.entries()) {
           expect(given[at]).toBeGreaterThanOrEqual(0);
           expect(given[at]).toBeLessThanOrEqual(one.own);
         }

@@ -5,17 +5,15 @@ import type { Clock } from "../ports.ts";
 
 export interface Rate {
   /** How many more may begin now. */
-  room(): number;
+  capacity(): number;
   /** How long until there is capacity again, in milliseconds; 0 while there is. */
   untilCapacityMs(): number;
-  /** Takes one permit. Its second restarts when the delivery begins. */
-  take(): RatePermit;
-}
-
-export interface RatePermit {
+  /** Takes permits. Each counts until it is given back or, if its delivery begins, for a second from then. */
+  take(count: number): void;
+  /** A delivery begins with one of the permits taken. */
   begin(): void;
-  /** For a delivery that will not begin. No effect after `begin`. */
-  giveBack(): void;
+  /** For deliveries that will not begin: each permit once, and none after its `begin`. */
+  giveBack(count: number): void;
 }
 
 const windowMs = 1_000;
@@ -39,7 +37,7 @@ function createRate(clock: Clock, perSecond: number): Rate {
     while (begun.length > 0 && (begun[0] ?? 0) <= from) begun.shift();
   };
   return {
-    room() {
+    capacity() {
       forget();
       return Math.max(0, perSecond - begun.length - taken);
     },
@@ -49,21 +47,15 @@ function createRate(clock: Clock, perSecond: number): Rate {
       const full = begun.length + taken >= perSecond;
       return full && oldest !== undefined ? oldest + windowMs - clock.monotonicMs() : 0;
     },
-    take() {
-      taken += 1;
-      let open = true;
-      const close = () => {
-        if (open) taken -= 1;
-        const was = open;
-        open = false;
-        return was;
-      };
-      return {
-        begin() {
-          if (close()) begun.push(clock.monotonicMs());
-        },
-        giveBack: () => void close(),
-      };
+    take(count) {
+      taken += count;
+    },
+    begin() {
+      taken -= 1;
+      begun.push(clock.monotonicMs());
+    },
+    giveBack(count) {
+      taken -= count;
     },
   };
 }

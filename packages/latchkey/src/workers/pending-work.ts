@@ -112,12 +112,12 @@ function wantsOf<Tx>(
   backlogged: ReadonlySet<string>,
   turn: number,
 ): readonly PendingWant[] {
-  const rooms = operations.map((operation) => ({
+  const capacities = operations.map((operation) => ({
     own: concurrency,
     inFlight: underWay.filter((running) => running === operation.name).length,
     hasBacklog: backlogged.has(operation.name),
   }));
-  const shares = fairShare(concurrency, rooms, turn);
+  const shares = fairShare(concurrency, capacities, turn);
   return operations.flatMap((operation, at) => {
     const share = shares[at] ?? 0;
     const tokens = Array.from({ length: share }, () => ports.random.token());
