@@ -7,7 +7,7 @@ import { hasUnreadable, readJson } from "../operator/readable.ts";
 import { systemPorts } from "../ports.ts";
 import type { Journal } from "../stores/journal.ts";
 import type { AuditEntry, Settlement } from "../stores/settlement.ts";
-import { surely } from "../time/surely.ts";
+import { retryStoreCall } from "../time/retry-until.ts";
 import { CommandError, refusal } from "./command.ts";
 import type { FoundRecord } from "./find-record.ts";
 import type { SettleOptions } from "./settle-options.ts";
@@ -39,7 +39,7 @@ export async function settleFound(
   const settlement = await settlementFor(store, found, options);
   const { operator: actor, reason } = options;
   const note = { id: systemPorts.random.uuid(found.now), actor, proof: proofName(options.outcome), reason };
-  const settled = await surely(systemPorts.clock, () =>
+  const settled = await retryStoreCall(systemPorts, () =>
     store.settlement.settle(key, guardOf(record), settlement, note),
   );
   if (!settled) {

@@ -6,7 +6,7 @@ import { checkOptions, type OptionNames } from "../known-options.ts";
 import type { Latchkey } from "../latchkey.ts";
 import { uuidVersion7 } from "../ports.ts";
 import type { MessageSupport, DeadMessage as Row } from "../stores/messages.ts";
-import { surely } from "../time/surely.ts";
+import { retryStoreCall } from "../time/retry-until.ts";
 import type { MessageDeath } from "./broker.ts";
 import { letterContext } from "./tallies.ts";
 
@@ -156,7 +156,7 @@ async function withdraw<Tx>(
   { operator }: OperatorProof,
 ): Promise<void> {
   const place = { tenant: tenant ?? "", scope: operation, key: key ?? "" };
-  const entries = await surely(runtime.ports.clock, () => runtime.store.settlement.audit(place));
+  const entries = await retryStoreCall(runtime.ports, () => runtime.store.settlement.audit(place));
   const isOver = entries.some(
     ({ recordId, event }) => recordId === held || (recordId === id && event === "discard"),
   );
@@ -174,7 +174,7 @@ async function hold<Tx>(
   const { id, reason, contentType, starts, returns, failures, lastErrorCode, ...facts } = row;
   const held = { ...facts, digest: heldDigest(id) };
   const letter = { id: heldId(id), reason, contentType };
-  await surely(runtime.ports.clock, async () => {
+  await retryStoreCall(runtime.ports, async () => {
     if ((await support.find(held.digest)) === null) {
       await support.count(held, { starts, returns, failures, errorCode: lastErrorCode, keepMs }, letter.id);
     }
@@ -269,7 +269,7 @@ async function remove<Tx>(
   event: "redrive" | "discard",
   { operator, reason }: OperatorProof,
 ): Promise<string | null> {
-  const { clock, random } = runtime.ports;
-  const note = { id: random.uuid(clock.wallMs()), actor: operator, reason };
-  return (await surely(clock, () => support.remove(id, event, note))) ? note.id : null;
+  const { ports } = runtime;
+  const note = { id: ports.random.uuid(ports.clock.wallMs()), actor: operator, reason };
+  return (await retryStoreCall(ports, () => support.remove(id, event, note))) ? note.id : null;
 }

@@ -3,7 +3,7 @@ import type { Runtime } from "../execution/runtime.ts";
 import type { OperatorProof } from "../execution/settle.ts";
 import type { DeadMessages, Republish } from "../messages/dead-messages.ts";
 import type { DeadVerdict, OutboxEffect } from "../stores/outbox.ts";
-import { surely } from "../time/surely.ts";
+import { retryStoreCall } from "../time/retry-until.ts";
 import { type DeadName, deathName, findDead } from "./dead-names.ts";
 
 /** How long a discarded effect stays visible. */
@@ -41,7 +41,7 @@ export async function decideDead(
   if (outbox !== null) {
     const auditId = ports.random.uuid(ports.clock.wallMs());
     const note = { id: auditId, actor: by.operator, reason: by.reason };
-    const done = await surely(ports.clock, () => outbox.decide(id, { ...verdict, attempt }, note));
+    const done = await retryStoreCall(ports, () => outbox.decide(id, { ...verdict, attempt }, note));
     if (done) return { kind: "effect", audit: note.id };
   }
   // A message dies once under one id; if it dies again, that is another dead letter.

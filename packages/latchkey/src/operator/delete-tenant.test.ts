@@ -204,6 +204,21 @@ describe("deleteTenant", () => {
     expect((await memory.read({ tenant: "t", scope: "orders.create", key: "k" })).record).toBeNull();
   });
 
+  test("a call that the store never answers ends in doubt", async () => {
+    const ports = manualPorts();
+    const memory = memoryStore({ ports, now: () => ports.clock.wallMs() });
+    if (memory.tenantData === undefined) throw new Error("the memory store knows what a tenant has");
+    const sweep = () => new Promise<never>(() => {});
+    const latchkey = createLatchkey({
+      store: { ...memory, tenantData: { ...memory.tenantData, sweep } },
+      ports,
+    });
+    const deleting = createOperator({ latchkey }).deleteTenant("t", ada);
+    const ended = expect(deleting).rejects.toMatchObject({ name: "StoreError", certainty: "in_doubt" });
+    await ports.clock.advance(30_000);
+    await ended;
+  });
+
   test("is refused by a store that cannot find a tenant's records", async () => {
     const { tenantData: _, ...store } = memoryStore();
     expect(await operatorOf(store).deleteTenant("t", ada)).toMatchObject({

@@ -10,7 +10,7 @@ import {
   type TenantRemoval,
   tenantParts,
 } from "../stores/tenant-data.ts";
-import { surely } from "../time/surely.ts";
+import { retryStoreCall } from "../time/retry-until.ts";
 
 export interface DeleteTenantOptions {
   /** Only counts. Default false. */
@@ -100,7 +100,7 @@ const kinds = {
 
 interface Job {
   readonly data: TenantData;
-  readonly clock: Runtime<unknown>["ports"]["clock"];
+  readonly ports: Runtime<unknown>["ports"];
   readonly tenant: string;
   readonly limit: number;
   readonly options: DeleteTenantOptions;
@@ -119,14 +119,14 @@ export async function deleteTenant(
   const limit = checked(tenant, options);
   const data = store.tenantData;
   if (data === undefined) return unsupported(store.name);
-  const job: Job = { data, clock: ports.clock, tenant, limit, options };
+  const job: Job = { data, ports, tenant, limit, options };
   const found = await lookUntilQuiet(job);
   if (options.dryRun) return { kind: "counted", found };
   const refusal = refusalOf(found, options);
   if (refusal !== null) return refusal;
   const audit = ports.random.uuid(ports.clock.wallMs());
   const { operator: actor, reason } = by;
-  await surely(ports.clock, () => data.note(tenant, { id: audit, actor, reason }));
+  await retryStoreCall(ports, () => data.note(tenant, { id: audit, actor, reason }));
   const { removed, left, ended } = await removeAll(job, {
     undecided: options.undecided ?? false,
     actor,
@@ -153,14 +153,14 @@ function checked(tenant: string, options: DeleteTenantOptions): number {
 }
 
 async function lookUntilQuiet(job: Job): Promise<TenantHoldings> {
-  const { clock, options } = job;
+  const { ports, options } = job;
   const { waitMs = 0, dryRun = false, signal } = options;
-  const untilMs = clock.monotonicMs() + waitMs;
+  const untilMs = ports.clock.monotonicMs() + waitMs;
   for (;;) {
     const { left } = await walk(job, null);
-    const leftMs = untilMs - clock.monotonicMs();
+    const leftMs = untilMs - ports.clock.monotonicMs();
     if (dryRun || !isAny(left.underWay) || leftMs <= 0 || signal?.aborted) return left;
-    await pause(clock, Math.min(lookAgainMs, leftMs), signal);
+    await pause(ports.clock, Math.min(lookAgainMs, leftMs), signal);
   }
 }
 
@@ -172,7 +172,7 @@ async function removeAll(job: Job, removal: TenantRemoval) {
 }
 
 async function walk(job: Job, removal: TenantRemoval | null, before: TenantCounts = nothing()) {
-  const { data, clock, tenant, limit, options } = job;
+  const { data, ports, tenant, limit, options } = job;
   const removed = { ...before };
   const left = { over: nothing(), underWay: nothing(), undecided: nothing() };
   for (const part of tenantParts) {
@@ -182,7 +182,7 @@ async function walk(job: Job, removal: TenantRemoval | null, before: TenantCount
     for (let after: string | null = null; ; ) {
       if (options.signal?.aborted) return { removed, left, ended: true };
       const place: string | null = after;
-      const page: TenantPage = await surely(clock, () =>
+      const page: TenantPage = await retryStoreCall(ports, () =>
         data.sweep({ tenant, part, after: place, limit, remove }),
       );
       // Early settlements left by finished lives do not count as records.

@@ -3,7 +3,7 @@ import { guardOf, type LatchkeyRecord } from "../engine/record.ts";
 import type { OperatorProof } from "../execution/settle.ts";
 import type { Ports } from "../ports.ts";
 import type { Store } from "../stores/store.ts";
-import { surely } from "../time/surely.ts";
+import { retryStoreCall } from "../time/retry-until.ts";
 import { readAnswer } from "./readable.ts";
 import type { Refused, SeenRecord } from "./settle.ts";
 import { type RecordView, recordView } from "./views.ts";
@@ -65,7 +65,7 @@ export async function hastenSeen(
   if (dryRun) return { kind: "done", audit: null, record: recordView(record) };
   const note = { id: ports.random.uuid(now), actor: operator, proof: "operator", reason };
   const { tenant, scope, key } = record;
-  const done = await surely(ports.clock, () =>
+  const done = await retryStoreCall(ports, () =>
     store.settlement.hasten({ tenant, scope, key }, guardOf(record), note),
   );
   if (done) return { kind: "done", audit: note.id, record: recordView(record) };

@@ -4,7 +4,7 @@ import type { OperatorProof, SettleResult, SettleWith } from "../execution/settl
 import type { Latchkey } from "../latchkey.ts";
 import type { RunAnswer } from "../operations/owned-work.ts";
 import type { Settlement } from "../stores/settlement.ts";
-import { surely } from "../time/surely.ts";
+import { retryStoreCall } from "../time/retry-until.ts";
 import { whatHappensNext } from "./advice.ts";
 import { type AuditView, auditView, type RecordView, recordView } from "./views.ts";
 
@@ -69,7 +69,6 @@ export async function settleSeen<Tx>(
   outcome: Outcome,
   by: OperatorProof,
 ): Promise<Settled> {
-  const { clock } = latchkey.runtime.ports;
   const record = await readLife(latchkey, seen.recordId);
   if (record === null) return gone();
   const repeated = await ownAudit(latchkey, record, outcome, by);
@@ -79,7 +78,9 @@ export async function settleSeen<Tx>(
   if (record.fence.attempt !== seen.attempt || repeated !== null) return unknownAgain(record);
   try {
     const settlement = settlementOf(outcome, by);
-    const result = await surely(clock, () => latchkey.settle({ recordId: record.id }, settlement, by));
+    const result = await retryStoreCall(latchkey.runtime.ports, () =>
+      latchkey.settle({ recordId: record.id }, settlement, by),
+    );
     return await resultOf(latchkey, record, result, outcome, by);
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;

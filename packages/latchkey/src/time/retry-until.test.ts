@@ -2,7 +2,8 @@
 import { expect, test, vi } from "vitest";
 import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { StoreError } from "../errors.ts";
-import { retryUntil } from "./retry-until.ts";
+import { pause } from "../ports.ts";
+import { retryStoreCall, retryUntil } from "./retry-until.ts";
 
 const never = () => new Promise<never>(() => {});
 const failing = () => Promise.reject(new StoreError("not_sent"));
@@ -74,4 +75,43 @@ test("an error that is not worth another try is thrown at once", async () => {
   const isRetryable = (error: unknown) => error instanceof StoreError;
   await expect(retryUntil(ports, { untilMs: 1_000, isRetryable }, ask)).rejects.toThrow("a mistake");
   expect(ask).toHaveBeenCalledTimes(1);
+});
+
+test("a store call is tried five times within three seconds, and then throws the last error", async () => {
+  const ports = manualPorts({ fraction: () => 1 });
+  const last = new StoreError("rolled_back");
+  const run = vi.fn(failing);
+  run.mockImplementation(() => (run.mock.calls.length === 5 ? Promise.reject(last) : failing()));
+  const ended = expect(retryStoreCall(ports, run)).rejects.toBe(last);
+  await ports.clock.advance(3_000);
+  await ended;
+  expect(run).toHaveBeenCalledTimes(5);
+});
+
+test("a store call that never settles ends in doubt, also after tries that failed", async () => {
+  const ports = manualPorts();
+  const run = vi.fn(never).mockImplementationOnce(failing);
+  const inDoubt = { name: "StoreError", certainty: "in_doubt" };
+  const ended = expect(retryStoreCall(ports, run)).rejects.toMatchObject(inDoubt);
+  await ports.clock.advance(30_000);
+  await ended;
+  expect(run).toHaveBeenCalledTimes(2);
+});
+
+test("a store call that ends with a store's own limit of five seconds is tried five times, too", async () => {
+  const ports = manualPorts({ fraction: () => 1 });
+  const run = vi.fn(async () => {
+    await pause(ports.clock, 5_000);
+    if (run.mock.calls.length < 5) throw new StoreError("in_doubt");
+    return "done";
+  });
+  const result = retryStoreCall(ports, run);
+  await ports.clock.advance(28_000);
+  expect(await result).toBe("done");
+});
+
+test("a store call's other errors are thrown at once", async () => {
+  const run = vi.fn(() => Promise.reject(new TypeError("a mistake")));
+  await expect(retryStoreCall(manualPorts(), run)).rejects.toThrow("a mistake");
+  expect(run).toHaveBeenCalledTimes(1);
 });

@@ -1,5 +1,6 @@
 /** The one way in which a call to the store is repeated until its outcome is known or the time for it is over. */
-import { type Clock, pause, type Random } from "../ports.ts";
+import { StoreError } from "../errors.ts";
+import { type Clock, type Ports, pause, type Random } from "../ports.ts";
 import { type RetryPauses, retryPauseMs, storePauses } from "./retry-pause.ts";
 import { withLimit } from "./time-limit.ts";
 
@@ -46,4 +47,22 @@ export async function retryUntil<T>(
     await pause(clock, Math.min(retryPauseMs(tries, random, pauses), pauseLeftMs), signal);
     if (signal?.aborted) return { kind: "gave_up", error };
   }
+}
+
+/** Four of them take at most three seconds. */
+const callPauses: RetryPauses = { firstMs: 200, maxMs: 1_600 };
+
+/**
+ * Makes up to five tries. `run` must be harmless to repeat, because a lost reply does not show whether it was done.
+ *
+ * @throws {StoreError} of the last try; `in_doubt` if that one has not settled 30 seconds after the first began
+ * @throws any other error of `run` at once
+ */
+export async function retryStoreCall<T>(ports: Ports, run: () => Promise<T>): Promise<T> {
+  // Time for five tries that each end with a store's own limit of 5 seconds.
+  const untilMs = ports.clock.monotonicMs() + 30_000;
+  const isRetryable = (error: unknown) => error instanceof StoreError;
+  const asked = await retryUntil(ports, { untilMs, pauses: callPauses, triesMax: 5, isRetryable }, run);
+  if (asked.kind === "returned") return asked.value;
+  throw asked.error ?? new StoreError("in_doubt", { message: "The store gave no reply" });
 }
