@@ -25,8 +25,8 @@ import { answer, newKey, newLife, retention, terms, writing } from "./arrange.ts
 import { endlessMs, migratedDatabase, openPool, patientClock, type TestTx } from "./harness.ts";
 
 const statements = {
-  read: template("read", "select @tenant, @scope, @key"),
-  readMany: template("read_many", "select @keys"),
+  read: template("read", "select :'tenant', :'scope', :'key'"),
+  readMany: template("read_many", "select :'keys'"),
 };
 
 interface SentStatement {

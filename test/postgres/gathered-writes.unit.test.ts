@@ -7,8 +7,8 @@ import type { SqlRow, SqlStatement, SqlValue } from "../../packages/latchkey/src
 import { GatheredWrites } from "../../packages/latchkey/src/stores/postgres/gathered-writes.ts";
 import { template } from "../../packages/latchkey/src/stores/postgres/template.ts";
 
-const single = template("one", "select @id, @data");
-const many = template("many", "select @rows");
+const single = template("one", "select :'id', :'data'");
+const many = template("many", "select :'rows'");
 
 interface Sent {
   readonly ids: readonly unknown[];

@@ -3,7 +3,7 @@ import type { Bug, Change } from "./bug.ts";
 
 /** In every statement of a file that has it. */
 function inFiles(find: string, replace: string): Change {
-  const last = '.replaceAll(parameter, "@$1");';
+  const last = ".replaceAll(defaultTimeFunction, () => names.clock);";
   return {
     file: "stores/postgres/statement.ts",
     find: last,

@@ -7,7 +7,6 @@ import { type StatementTemplate, template } from "./template.ts";
 // a trace. If that does not apply, the part is left out, or replaced with what follows `|`. Parts in parts come first.
 const option = /\/\*\[(synced|limits|compared|traced)\*\/((?:(?!\/\*\[).)*?)\/\*(?:\|(.*?))?\]\*\//gsu;
 const table = /\blatchkey\.(records|leases|steps|outbox|messages|audit|early|facts|settings)\b/gu;
-const parameter = /:'([a-z_]+)'/gu;
 
 /**
  * The statement of a file, with the names and properties of this store in place of those that files are written with.
@@ -45,11 +44,10 @@ function withNames(text: string, names: SqlNames): string {
     .replaceAll(option, chosen)
     .replaceAll(option, chosen)
     .replaceAll(table, (_, name: keyof SqlNames) => `${names[name]}`)
-    .replaceAll(defaultTimeFunction, () => names.clock)
-    .replaceAll(parameter, "@$1");
+    .replaceAll(defaultTimeFunction, () => names.clock);
 }
 
 /** The statement of a file that names no table and has no optional part. */
 export function plainStatement(kind: string, text: string): StatementTemplate {
-  return template(kind, text.replaceAll(parameter, "@$1"));
+  return template(kind, text);
 }

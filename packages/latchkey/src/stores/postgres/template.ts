@@ -10,13 +10,13 @@ export interface StatementTemplate {
 }
 
 /**
- * Turns `@name::type` into numbered placeholders. The statement's name carries a digest of the text, so that two
+ * Turns psql variables, `:'name'::type`, into numbered placeholders. The statement's name carries a digest of the text, so that two
  * versions or two schemas on one connection never mean the same name differently.
  */
 export function template(kind: string, sql: string): StatementTemplate {
   const order: string[] = [];
   const text = sql
-    .replaceAll(/@([a-z_]+)/g, (_, parameter: string) => {
+    .replaceAll(/:'([a-z_]+)'/g, (_, parameter: string) => {
       if (!order.includes(parameter)) order.push(parameter);
       return `$${order.indexOf(parameter) + 1}`;
     })
