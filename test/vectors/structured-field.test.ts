@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { formatKey } from "../../packages/latchkey/src/key/format-key.ts";
 import { parseKey } from "../../packages/latchkey/src/key/parse-key.ts";
 import {
   type BareItem,
   type ItemResult,
   parseItem,
 } from "../../packages/latchkey/src/key/structured-field.ts";
+import { formatKey } from "../support/format-key.ts";
 import { readVectors, type VectorFile } from "./vector-files.ts";
 
 /** A case of httpwg/structured-field-tests; `raw` is missing where only writing is tested. */

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { formatKey } from "../../../../test/support/format-key.ts";
 import { anyText } from "../../../../test/support/text.ts";
-import { formatKey } from "./format-key.ts";
 import { type ParseKeyOptions, parseKey } from "./parse-key.ts";
 import { parseItem } from "./structured-field.ts";
 

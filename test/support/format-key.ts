@@ -1,4 +1,4 @@
-import { isPrintable } from "../fingerprint/characters.ts";
+import { isPrintable } from "../../packages/latchkey/src/fingerprint/characters.ts";
 
 /**
  * Writes a key as a String of RFC 9651, the form that `parseKey` reads back under `compat` and `strict`: `a"b` becomes `"a\"b"`.
