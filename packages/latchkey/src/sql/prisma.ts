@@ -4,9 +4,9 @@ import { checkOptions, checkPorts, type OptionNames } from "../known-options.ts"
 import { pgBridge } from "./pg/bridge.ts";
 import type { PgPool } from "./pg/client.ts";
 import { openConnections, type PgOptions, pgOptionNames } from "./pg/options.ts";
-import { originalOf, prismaPool, withStandIn } from "./prisma/pool.ts";
+import { PrismaClientFacade, type PrismaPgClient } from "./prisma/client-facade.ts";
+import { originalOf, prismaPool, withFacade } from "./prisma/pool.ts";
 import { clientOf, type PrismaDatabase, type PrismaTx, workThroughPrisma } from "./prisma/session.ts";
-import { type PrismaPgClient, StandIn } from "./prisma/stand-in.ts";
 import type { TransactionBridge } from "./transaction.ts";
 
 export { type PrismaDatabase, type PrismaTx, prismaPool };
@@ -50,12 +50,12 @@ export function prismaTransactions<P extends PrismaDatabase>(
     verify: () => bridge.verify?.(),
     transact: (request, work) =>
       bridge.transact(request, ({ tx, ...session }) => {
-        const standIn = new StandIn(tx, request.isolation);
+        const facade = new PrismaClientFacade(tx, request.isolation);
         const opening = {
           client,
-          within: <T>(open: () => T) => withStandIn(pool, standIn, open),
-          started: () => standIn.started(),
-          ended: () => standIn.ended(),
+          within: <T>(open: () => T) => withFacade(pool, facade, open),
+          started: () => facade.started(),
+          ended: () => facade.ended(),
         };
         return workThroughPrisma(opening, session, work);
       }),

@@ -203,7 +203,7 @@ class TappedBody implements KeptBody {
     if (arrived !== null) kept.add(arrived);
     message[tapKey] = this;
     message.push = pushThroughTap;
-    this.payload = new Proxy(message, new StandIn(this));
+    this.payload = new Proxy(message, new PayloadProxy(this));
   }
 
   push(chunk: Buffer | string | null | undefined, encoding?: BufferEncoding): boolean {
@@ -230,7 +230,7 @@ function pushThroughTap(this: Tapped, chunk: Buffer | string | null, encoding?: 
   return (this[tapKey] as TappedBody).push(chunk, encoding);
 }
 
-class StandIn implements ProxyHandler<Readable> {
+class PayloadProxy implements ProxyHandler<Readable> {
   readonly #body: TappedBody;
 
   constructor(body: TappedBody) {

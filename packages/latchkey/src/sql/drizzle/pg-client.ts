@@ -1,12 +1,10 @@
+import { emptyResult } from "../pg-clients/empty-result.ts";
 import type { ClientFacade } from "./session.ts";
 
 /** The part of a `pg` client that Drizzle uses inside a transaction. */
 export interface DrizzlePgClient {
   query(config: unknown, values?: unknown): Promise<unknown>;
 }
-
-/** The result that `pg` returns for a statement without rows. */
-const nothing = { command: "", rowCount: null, oid: 0, fields: [], rows: [] };
 
 /** A facade for a client on which a transaction is open: Drizzle's BEGIN and its COMMIT or ROLLBACK are not sent. */
 export function pgClientFacade(client: DrizzlePgClient): ClientFacade {
@@ -20,7 +18,7 @@ export function pgClientFacade(client: DrizzlePgClient): ClientFacade {
   return {
     client: {
       query: async (config: unknown, values?: unknown) =>
-        isDrizzles(textOf(config)) ? nothing : client.query(config, values),
+        isDrizzles(textOf(config)) ? emptyResult : client.query(config, values),
     },
     started() {
       if (stage !== "opened") return false;

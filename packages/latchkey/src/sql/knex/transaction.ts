@@ -1,10 +1,11 @@
 /**
- * Knex's own transaction on a `pg` client whose transaction Latchkey has opened. Knex is given a stand-in for that
+ * Knex's own transaction on a `pg` client whose transaction Latchkey has opened. Knex is given a facade for that
  * client: its BEGIN is not sent, everything else goes to the guarded client. So the guard sees every statement as the
  * driver does, whichever builder made it and whenever it is sent.
  */
 import type { LatchkeyError } from "../../errors.ts";
 import { callBack, type QueryClient, queryWithCallback } from "../pg-clients/callback-queries.ts";
+import { emptyResult } from "../pg-clients/empty-result.ts";
 import { refusedEnd, refusedRollback } from "../refused-end.ts";
 import type { KnexDatabase } from "./pool.ts";
 
@@ -41,9 +42,9 @@ export async function openKnex<K extends KnexDatabase>(
   knex: K,
   client: QueryClient,
 ): Promise<OpenedKnex<KnexTx<K>>> {
-  const standIn = standInFor(client);
-  const trx = await (knex as unknown as Transacting).transaction(null, { connection: standIn.client });
-  if (!standIn.started()) throw new TypeError("This version of Knex is not supported: it hides its client");
+  const facade = clientFacadeFor(client);
+  const trx = await (knex as unknown as Transacting).transaction(null, { connection: facade.client });
+  if (!facade.started()) throw new TypeError("This version of Knex is not supported: it hides its client");
   const { call, refusal } = refusedRollback("rollback()");
   trx.rollback = call;
   trx.commit = async () => {
@@ -66,15 +67,12 @@ export async function openKnex<K extends KnexDatabase>(
   };
 }
 
-/** The result that `pg` returns for a statement without rows. */
-const nothing = { command: "", rowCount: null, oid: 0, fields: [], rows: [] };
-
-function standInFor(client: QueryClient) {
+function clientFacadeFor(client: QueryClient) {
   let started = false;
   const query = (...args: unknown[]): unknown => {
     if (started || !isBegin(args[0])) return queryWithCallback(client, args);
     started = true;
-    return callBack(nothing, args.at(-1));
+    return callBack(emptyResult, args.at(-1));
   };
   return {
     // A derived object, because Knex sets marks of its own on a connection.

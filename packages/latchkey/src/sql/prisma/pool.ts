@@ -1,15 +1,15 @@
 /**
  * The pool under Prisma's adapter. Prisma takes a client out of its pool for each of its transactions; while Latchkey
- * opens one through Prisma, that client is a stand-in for the one on which Latchkey has begun already.
+ * opens one through Prisma, that client is a facade for the one on which Latchkey has begun already.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { PgPool } from "../pg/client.ts";
-import type { StandIn } from "./stand-in.ts";
+import type { PrismaClientFacade } from "./client-facade.ts";
 
 /** The client that Prisma gets the first time that it takes one out of the pool. */
 interface Claim {
   readonly pool: PgPool;
-  standIn: StandIn | null;
+  facade: PrismaClientFacade | null;
 }
 
 const claims = new AsyncLocalStorage<Claim>();
@@ -42,15 +42,15 @@ export function originalOf(pool: PgPool): PgPool {
   return originals.get(pool) ?? pool;
 }
 
-/** Runs `open`, in which Prisma takes one client out of `pool`: it gets `standIn`. */
-export function withStandIn<T>(pool: PgPool, standIn: StandIn, open: () => T): T {
-  return claims.run({ pool, standIn }, open);
+/** Runs `open`, in which Prisma takes one client out of `pool`: it gets `facade`. */
+export function withFacade<T>(pool: PgPool, facade: PrismaClientFacade, open: () => T): T {
+  return claims.run({ pool, facade }, open);
 }
 
-function takeClaim(pool: PgPool, args: readonly unknown[]): Promise<StandIn> | null {
+function takeClaim(pool: PgPool, args: readonly unknown[]): Promise<PrismaClientFacade> | null {
   const claim = claims.getStore();
-  const standIn = claim?.standIn ?? null;
-  if (claim === undefined || standIn === null || claim.pool !== pool || args.length > 0) return null;
-  claim.standIn = null;
-  return Promise.resolve(standIn);
+  const facade = claim?.facade ?? null;
+  if (claim === undefined || facade === null || claim.pool !== pool || args.length > 0) return null;
+  claim.facade = null;
+  return Promise.resolve(facade);
 }

@@ -1,3 +1,4 @@
+import { emptyResult } from "../pg-clients/empty-result.ts";
 import type { IsolationLevel } from "../transaction.ts";
 
 /** The part of a `pg` client that Prisma's adapter uses to send statements. */
@@ -5,11 +6,8 @@ export interface PrismaPgClient {
   query(config: { readonly text: string }): Promise<unknown>;
 }
 
-/** The result that `pg` returns for a statement without rows. */
-const nothing = { command: "", rowCount: null, oid: 0, fields: [], rows: [] };
-
-/** Stands in for a client on which a transaction is open: Prisma's BEGIN and its COMMIT or ROLLBACK are not sent. */
-export class StandIn {
+/** A facade for a client on which a transaction is open: Prisma's BEGIN and its COMMIT or ROLLBACK are not sent. */
+export class PrismaClientFacade {
   readonly #client: PrismaPgClient;
   readonly #isolation: IsolationLevel | null;
   #stage: "opening" | "opened" | "running" | "ended" = "opening";
@@ -21,7 +19,7 @@ export class StandIn {
   }
 
   async query(config: { readonly text: string }): Promise<unknown> {
-    return this.#isPrismas(config.text) ? nothing : this.#client.query(config);
+    return this.#isPrismas(config.text) ? emptyResult : this.#client.query(config);
   }
 
   /** Adds no listener, because Latchkey itself handles errors between two statements. */
