@@ -1,6 +1,6 @@
 /**
  * The metadata that Nest's decorators put on classes and methods. Nest does not document these names; they have not changed
- * since Nest 5, Nest's own packages and others depend on them, and the tests run on 11 and 12 (docs/decisions/034).
+ * since Nest 5, Nest's own packages and others depend on them, and the tests run on 11 and 12 (docs/decisions/036).
  */
 
 /** Interceptors, on a method's function. */

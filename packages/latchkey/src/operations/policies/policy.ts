@@ -1,7 +1,7 @@
 /** The policy contract: where published practices disagree, a policy names the choice. */
 import type { ServerErrors } from "../../engine/classify.ts";
 
-/** The codes of the problem bodies that Latchkey sends (spec: HTTP behaviour). */
+/** The codes of the problem bodies that Latchkey sends: docs/errors.md. */
 export type ProblemCode =
   | "missing-key"
   | "invalid-key"
