@@ -1,8 +1,10 @@
 /** Dead messages: what a person sees of them, and that none is lost while one is published again. */
 import { describe, expect, test } from "vitest";
 import { message } from "../../../../test/brokers/inbox-arrange.ts";
+import { manualPorts } from "../../../../test/support/manual-ports.ts";
 import { encryptionCodec } from "../encryption.ts";
 import { createLatchkey, type LatchkeyOptions } from "../latchkey.ts";
+import { systemPorts } from "../ports.ts";
 import { type MemoryTransaction, memoryStore } from "../stores/memory.ts";
 import { type Fault, faultyStore, type StoreCall } from "../testing/index.ts";
 import type { Message, Verdict } from "./broker.ts";
@@ -228,7 +230,9 @@ describe("wherever its process dies, or a reply is lost", () => {
     });
     const published: Message[] = [];
     const publish: Republish = (one) => void published.push(sentAgain(one));
-    const letters = deadMessages(createLatchkey({ store: process.store, codec }));
+    // The time of a process that has died stands still.
+    const ports = fault === "reply_lost" ? systemPorts : manualPorts();
+    const letters = deadMessages(createLatchkey({ store: process.store, codec, ports }));
     const over = letters.redrive(id, by, publish).then(
       () => "over" as const,
       () => "failed" as const,
@@ -268,7 +272,7 @@ test("gone on with under its second id, its first letter goes, too", async () =>
   const { store } = faultyStore(service.memory, ({ port }) =>
     port === "removeMessage" ? "crash_before" : "proceed",
   );
-  void deadMessages(createLatchkey({ store })).redrive(id, by, unreachable);
+  void deadMessages(createLatchkey({ store, ports: manualPorts() })).redrive(id, by, unreachable);
   await expect.poll(() => service.letters.list()).toHaveLength(2);
   const second = (await service.letters.list()).find((letter) => letter.id !== id);
   const published: RedrivenMessage[] = [];
