@@ -2,8 +2,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { onFetch, onNode } from "../test/registry/captured.ts";
-import { rules } from "./check-boundaries.ts";
 import { findStalePages, generatePages, renderErrors, renderStateMachine } from "./generate-docs.ts";
+import { rules } from "./support/boundary-rules.ts";
 import { renderEvents } from "./support/events.ts";
 import { renderFloors } from "./support/floors.ts";
 import {

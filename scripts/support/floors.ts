@@ -1,5 +1,5 @@
 /** The picture of the library's floors, from the table that `check:boundaries` goes by. */
-import { rules } from "../check-boundaries.ts";
+import { rules } from "./boundary-rules.ts";
 import { renderTable } from "./sections.ts";
 
 /** The contents of a floor. A new path in the table of floors needs a text here. */
