@@ -84,7 +84,7 @@ export class Place {
     const want = { effect: "bench", room: limit, from_ms: fromMs, after_tenant: null, after_aggregate: null };
     const { name, text, values } = this.#claim.bind({
       wants: JSON.stringify([want]),
-      spared: "[]",
+      quarantined: "[]",
       starting: '["bench"]',
       token: randomUUID(),
       lease_ms: leaseMs,
@@ -137,7 +137,7 @@ export class Place {
     );
     const { values } = this.#claim.bind({
       wants: JSON.stringify([{ effect: "bench", room: limit, from_ms: null }]),
-      spared: "[]",
+      quarantined: "[]",
       starting: '["bench"]',
       token: randomUUID(),
       lease_ms: leaseMs,

@@ -268,7 +268,7 @@ describe.each(postgresVersions())("the outbox on PostgreSQL %i", (version) => {
     const free = newEffect({ aggregate: "b", ordered: true });
     await enqueuing(store, [free, newEffect()]);
     const { text, values } = outboxStatements(names).claimEffects.bind({
-      ...{ wants: JSON.stringify([{ effect: "send", room: 100 }]), spared: "[]", starting: "[]" },
+      ...{ wants: JSON.stringify([{ effect: "send", room: 100 }]), quarantined: "[]", starting: "[]" },
       ...{ token: systemPorts.random.token(), lease_ms: leaseMs },
     });
     const { rows } = await observer.query<Explained>(`explain (analyze, buffers, format json) ${text}`, [

@@ -10,7 +10,7 @@ import { answerLimitBytes, type ProbeSettings } from "./settings.ts";
 import type { Target } from "./target.ts";
 import { ownVersion } from "./version.ts";
 import { type Answer, isAccepted, NoAnswer } from "./wire/answer.ts";
-import { openCourier, RequestLimitReached } from "./wire/courier.ts";
+import { createRequestSender, RequestLimitReached } from "./wire/request-sender.ts";
 
 export interface ProbeEvents {
   /** Called when a target has been judged. */
@@ -22,11 +22,15 @@ export async function runProbe(settings: ProbeSettings, events: ProbeEvents = {}
   const { timing } = settings;
   const startedAt = new Date(timing.today()).toISOString();
   const began = timing.now();
-  const courier = openCourier({ ...settings, answerLimitBytes, allowedOrigins: namedOrigins(settings) });
+  const sender = createRequestSender({
+    ...settings,
+    answerLimitBytes,
+    allowedOrigins: namedOrigins(settings),
+  });
   const targets: TargetReport[] = [];
   for (const target of settings.targets) {
-    const session = openSession(target, settings, courier, newUuid);
-    const report = await judgeTarget(target, settings, session, courier.sent);
+    const session = openSession(target, settings, sender, newUuid);
+    const report = await judgeTarget(target, settings, session, sender.sent);
     targets.push(report);
     events.onTarget?.(report);
   }
@@ -36,14 +40,14 @@ export async function runProbe(settings: ProbeSettings, events: ProbeEvents = {}
     profile: settings.profile.name,
     startedAt,
     durationMs: Math.round(timing.now() - began),
-    requests: courier.sent(),
+    requests: sender.sent(),
     targets,
     leftOut: settings.leftOut,
     summary: summaryOf(targets),
   };
 }
 
-/** The courier refuses all other origins. */
+/** The request sender refuses all other origins. */
 function namedOrigins({ targets, count }: ProbeSettings): ReadonlySet<string> {
   const urls = targets.flatMap(({ url, failing }) => [url, ...(failing === null ? [] : [failing.url])]);
   if (count !== null) urls.push(count.url);

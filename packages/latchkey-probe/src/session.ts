@@ -5,7 +5,7 @@ import type { Exchange } from "./report/report.ts";
 import type { ProbeSettings } from "./settings.ts";
 import { type HeaderLine, type Intention, intend, requestOf, type Target } from "./target.ts";
 import { type Answer, NoAnswer, retryAfterMs } from "./wire/answer.ts";
-import type { Courier } from "./wire/courier.ts";
+import type { RequestSender } from "./wire/request-sender.ts";
 import type { CutAt, WireRequest } from "./wire/send.ts";
 
 export interface Session {
@@ -28,7 +28,7 @@ const backOffMaxMs = 2_000;
 export function openSession(
   target: Target,
   settings: ProbeSettings,
-  courier: Courier,
+  sender: RequestSender,
   newKey: () => string,
 ): Session {
   let intentions = 0;
@@ -59,15 +59,15 @@ export function openSession(
       return intend(on, body, intentions);
     },
     sendRaw(intention, keyLines, { caller = 1 } = {}) {
-      const delivery = courier.send(wireRequest(intention, keyLines, caller));
+      const delivery = sender.send(wireRequest(intention, keyLines, caller));
       return recorded({ caller, key: keyLines, cut: null }, intention, delivery);
     },
     cut(intention, keyLines, cutAt) {
-      const delivery = courier.cut(wireRequest(intention, keyLines, 1), cutAt);
+      const delivery = sender.cut(wireRequest(intention, keyLines, 1), cutAt);
       return recorded({ caller: 1, key: keyLines, cut: cutAt }, intention, delivery);
     },
     async together(requests) {
-      const outcomes = await courier.together(
+      const outcomes = await sender.together(
         requests.map(({ intention, keyLines }) => wireRequest(intention, keyLines, 1)),
       );
       for (const [index, { intention, keyLines }] of requests.entries()) {
@@ -78,7 +78,7 @@ export function openSession(
     },
     sendUntilFinal: (intention, keyLines, options) =>
       sendUntilFinal(settings, () => session.sendRaw(intention, keyLines, options)),
-    count: () => countEffects(settings, courier),
+    count: () => countEffects(settings, sender),
     takeExchanges() {
       const taken = exchanges;
       exchanges = [];
@@ -113,11 +113,11 @@ async function sendUntilFinal(
 }
 
 /** @throws {Inconclusive} if the operator's count does not work: that is not a fault of the routes */
-async function countEffects(settings: ProbeSettings, courier: Courier): Promise<number | null> {
+async function countEffects(settings: ProbeSettings, sender: RequestSender): Promise<number | null> {
   const { count, credentials } = settings;
   if (count === null) return null;
   const request = { method: "GET", url: count.url, headers: credentials, body: Buffer.alloc(0) };
-  const answer = await courier.send(request).catch((error: unknown) => {
+  const answer = await sender.send(request).catch((error: unknown) => {
     if (!(error instanceof NoAnswer)) throw error;
     throw new Inconclusive(`the count got no answer: ${error.message}`, { cause: error });
   });

@@ -99,7 +99,7 @@ export const batchBugs: readonly Bug[] = [
     changes: [
       {
         file: "sql/pg/parts.ts",
-        find: "changed ||= guarded.mayHaveChangedSession() || mayLeaveBehind(textOf(args[0]));",
+        find: "changed ||= guarded.mayHaveChangedSession() || mayLeaveBehind(statementText(args[0]));",
         replace: "changed ||= guarded.mayHaveChangedSession();",
       },
     ],

@@ -44,7 +44,7 @@ export function guardClient<C extends object>(
     if (revoked) return refuse(args, new LatchkeyError("tx-revoked"));
     if (rules.refusedMethods.includes(name)) return refuse(args, notYours(`\`${name}()\` was called on`));
     if (rules.statementMethods.includes(name)) {
-      const text = textOf(args[0]);
+      const text = statementText(args[0]);
       const control = findTransactionControl(text);
       if (control !== null) return refuse(args, notYours(`${control} was sent through`));
       used = true;
@@ -78,7 +78,7 @@ function notYours(what: string): LatchkeyError {
 }
 
 /** The text of a statement given as a string, a template, a config object, or a query object of its own. */
-function textOf(statement: unknown): string {
+export function statementText(statement: unknown): string {
   if (typeof statement === "string") return statement;
   if (Array.isArray(statement)) return statement.join("$1");
   if (typeof statement !== "object" || statement === null || !("text" in statement)) return "";

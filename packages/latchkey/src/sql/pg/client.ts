@@ -78,7 +78,7 @@ export interface PgSubmittable {
 }
 
 /** A query object of `pg` itself, with parameters, so that it is prepared and never sent as a simple query. */
-export interface PgRider extends PgSubmittable {
+export interface PgTrailingQuery extends PgSubmittable {
   name?: string | undefined;
   readonly text: string;
 }

@@ -197,7 +197,7 @@ export class Connection {
       named: options.named ?? named,
       canSend: options.canSend ?? always,
       blocked: options.blocked,
-      rider: options.rider,
+      trailingQuery: options.trailingQuery,
     });
   }
 

@@ -1,7 +1,7 @@
 /** Passes on the statements that a handler sends through its `tx`; those that are sent repeatedly get a name. */
 import { LatchkeyError } from "../../errors.ts";
 import { sqlStateOf } from "../sql-state.ts";
-import type { PgClient, PgRider } from "./client.ts";
+import type { PgClient, PgTrailingQuery } from "./client.ts";
 import { namePrefix, type RepeatedStatements } from "./statement-names.ts";
 
 type Query = (...args: unknown[]) => unknown;
@@ -11,7 +11,7 @@ type Callback = (error: unknown, result?: unknown) => void;
 /** `pg`'s own class of queries. */
 type QueryClass = new (config: unknown, values: readonly unknown[], callback: Callback) => PgQuery;
 
-interface PgQuery extends PgRider {
+interface PgQuery extends PgTrailingQuery {
   binary?: unknown;
   /** Where `pg`'s client puts its own type parsers. */
   readonly _result?: { _types?: unknown };
@@ -20,14 +20,14 @@ interface PgQuery extends PgRider {
 /** Sent in one pipeline with the first statement: it opens the transaction, or sets the savepoint of a part of one. */
 export interface FirstPipeline {
   /** Whether a statement can be sent in it. */
-  readonly takesRider: boolean;
+  readonly takesQuery: boolean;
   /** Once true, statements need not wait. */
   readonly admitted: boolean;
   /**
-   * @param rider sent along if this call sends the pipeline, else ignored
-   * @returns false if the rider's reply must not reach the handler
+   * @param trailingQuery sent along if this call sends the pipeline, else ignored
+   * @returns false if the trailing query's reply must not reach the handler
    */
-  open(rider?: PgRider | null): Promise<boolean>;
+  open(trailingQuery?: PgTrailingQuery | null): Promise<boolean>;
 }
 
 /** What the end of a transaction needs to know about the statements of its handlers. */
@@ -158,7 +158,7 @@ export class HandlerStatements {
    */
   #sendFirst(args: readonly unknown[], opening: FirstPipeline): Promise<unknown> | null {
     const Query = queryClassOf(this.#client);
-    if (!opening.takesRider || Query === undefined || nameable(args) === null) return null;
+    if (!opening.takesQuery || Query === undefined || nameable(args) === null) return null;
     const statement = this.#namedStatement(args) ?? nameable(args);
     if (statement === null) return null;
     const { text, values, config } = statement;

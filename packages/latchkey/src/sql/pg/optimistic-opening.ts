@@ -1,7 +1,7 @@
 /** Opens a transaction whose handler has already started: BEGIN is sent with the handler's first statement. */
 import { StoreError } from "../../errors.ts";
 import type { BridgeRequest, BridgeSession } from "../transaction.ts";
-import type { PgRider } from "./client.ts";
+import type { PgTrailingQuery } from "./client.ts";
 import type { Connection } from "./connections.ts";
 import { begin, hasJoined, noteIsolation, openError } from "./control-statements.ts";
 import type { FirstPipeline } from "./handler-statements.ts";
@@ -30,7 +30,7 @@ export class OptimisticOpening implements FirstPipeline {
     return this.#opening !== null;
   }
 
-  get takesRider(): boolean {
+  get takesQuery(): boolean {
     return !this.sent;
   }
 
@@ -52,35 +52,36 @@ export class OptimisticOpening implements FirstPipeline {
     return this.#schemas;
   }
 
-  /** @param rider sent along if this call opens the transaction, else ignored */
-  open(rider: PgRider | null = null): Promise<boolean> {
+  /** @param trailingQuery sent along if this call opens the transaction, else ignored */
+  open(trailingQuery: PgTrailingQuery | null = null): Promise<boolean> {
     if (this.#opening === null) {
-      this.#opening = this.#open(rider);
+      this.#opening = this.#open(trailingQuery);
       // A statement that waits for the opening gets its error; a handler may send none, so the rejection counts as handled.
       this.#opening.catch(() => {});
     }
     return this.#opening;
   }
 
-  async #open(rider: PgRider | null): Promise<boolean> {
+  async #open(trailingQuery: PgTrailingQuery | null): Promise<boolean> {
     const { isolation, opening } = this.#request;
     const statements = [begin(isolation), ...opening];
     const reply = await this.#connection.sendPipeline(
       statements,
       // The server answers a whole pipeline at once, and Latchkey sets no limit for the handler's statement.
-      rider === null ? {} : { rider, timeoutMs: null },
+      trailingQuery === null ? {} : { trailingQuery, timeoutMs: null },
     );
-    const whole = reply.replies.length === statements.length && (rider !== null || reply.error === null);
+    const whole =
+      reply.replies.length === statements.length && (trailingQuery !== null || reply.error === null);
     if (!whole || hasJoined(reply)) throw openError(reply);
     const opened = reply.replies.slice(1).map(({ rows }) => rows);
     noteIsolation(this.#connection, this.#request, opened);
-    this.#checkSchemas(opened, rider?.name);
+    this.#checkSchemas(opened, trailingQuery?.name);
     this.#opened = true;
     this.#admitted = await this.#admit(opened);
     return this.#admitted;
   }
 
-  /** @throws {StoreError} when the rider had a name and looked in other schemas than the name was given for */
+  /** @throws {StoreError} when the trailing query had a name and looked in other schemas than the name was given for */
   #checkSchemas(opened: Opened, name: string | undefined): void {
     const expected = this.#schemas;
     this.#schemas = namingSchemas(this.#connection.state, opened[0]?.[0]);

@@ -1,9 +1,9 @@
 /** A transaction in parts: each sets a savepoint in the pipeline of its first statement, and can be undone by itself. */
 import { systemPorts } from "../../ports.ts";
-import { type GuardRules, guardClient } from "../guard-client.ts";
+import { type GuardRules, guardClient, statementText } from "../guard-client.ts";
 import type { BridgePart } from "../transaction.ts";
 import { mayLeaveBehind } from "../transaction-control.ts";
-import type { PgClient, PgRider } from "./client.ts";
+import type { PgClient, PgTrailingQuery } from "./client.ts";
 import type { TransactionWatch } from "./connection-state.ts";
 import type { Connection } from "./connections.ts";
 import { control, openError } from "./control-statements.ts";
@@ -110,7 +110,7 @@ export class PartedTransaction implements SentStatements {
     this.#statements.push(statements);
     let changed = false;
     const guarded = guardClient(client, rules, (method, args) => {
-      changed ||= guarded.mayHaveChangedSession() || mayLeaveBehind(textOf(args[0]));
+      changed ||= guarded.mayHaveChangedSession() || mayLeaveBehind(statementText(args[0]));
       this.#changedSession ||= changed;
       return statements.send(method, args);
     });
@@ -188,7 +188,7 @@ class Mark implements FirstPipeline {
   }
 
   /** A statement sent along with the savepoint would wait here for the previous part, and would not be counted as waiting. */
-  get takesRider(): boolean {
+  get takesQuery(): boolean {
     return !this.sent && this.#position.before?.waits !== true;
   }
 
@@ -196,17 +196,17 @@ class Mark implements FirstPipeline {
     return this.#set;
   }
 
-  open(rider: PgRider | null = null): Promise<boolean> {
+  open(trailingQuery: PgTrailingQuery | null = null): Promise<boolean> {
     if (this.#opening === null) {
       this.#onSent();
-      this.#opening = this.#open(rider);
+      this.#opening = this.#open(trailingQuery);
       // A statement that waits for it gets its error; a handler may send none, so the rejection counts as handled.
       this.#opening.catch(() => {});
     }
     return this.#opening;
   }
 
-  async #open(rider: PgRider | null): Promise<boolean> {
+  async #open(trailingQuery: PgTrailingQuery | null): Promise<boolean> {
     const { follows, before } = this.#position;
     // Otherwise a statement of the part before would come after this savepoint, and be undone with this part.
     if (before?.waits === true) await before.queued();
@@ -214,16 +214,10 @@ class Mark implements FirstPipeline {
     const statements = follows ? [release, savepoint] : [savepoint];
     const reply = await this.#connection.sendPipeline(
       statements,
-      rider === null ? this.#options : { ...this.#options, rider, timeoutMs: null },
+      trailingQuery === null ? this.#options : { ...this.#options, trailingQuery, timeoutMs: null },
     );
     if (reply.replies.length < statements.length) throw openError(reply);
     this.#set = true;
     return true;
   }
-}
-
-function textOf(statement: unknown): string {
-  if (typeof statement === "string") return statement;
-  if (typeof statement !== "object" || statement === null || !("text" in statement)) return "";
-  return typeof statement.text === "string" ? statement.text : "";
 }

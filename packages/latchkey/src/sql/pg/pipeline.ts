@@ -5,7 +5,14 @@
  */
 import type { CancelTimer, Clock } from "../../ports.ts";
 import type { SqlRow, SqlStatement } from "../transaction.ts";
-import type { PgClient, PgConnection, PgField, PgRider, PgSubmittable, TransactionStatus } from "./client.ts";
+import type {
+  PgClient,
+  PgConnection,
+  PgField,
+  PgSubmittable,
+  PgTrailingQuery,
+  TransactionStatus,
+} from "./client.ts";
 import { type ConnectionState, type PipelineListener, stateOf } from "./connection-state.ts";
 import { decoderOf, encodePipeline, type PipelineMessage, type RowDecoder, sync } from "./wire-messages.ts";
 
@@ -26,7 +33,7 @@ export interface PipelineOptions {
    * A query object of `pg` itself that prepares its statement. It is sent after the statements, under the same Sync, so that
    * the server skips it when one of them fails. It receives its own replies and its own error.
    */
-  readonly rider?: PgRider | undefined;
+  readonly trailingQuery?: PgTrailingQuery | undefined;
 }
 
 export interface StatementReply {
@@ -98,8 +105,8 @@ class Pipeline implements PgSubmittable, PipelineListener {
   /** This pipeline, in the form that was passed to `pg`. */
   #query: PgSubmittable = this;
   /** Null also once it has failed. */
-  #rider: PgRider | null;
-  #riderFailed = false;
+  #trailingQuery: PgTrailingQuery | null;
+  #trailingQueryFailed = false;
 
   constructor(
     client: PgClient,
@@ -110,7 +117,7 @@ class Pipeline implements PgSubmittable, PipelineListener {
     this.#client = client;
     this.#statements = statements;
     this.#options = options;
-    this.#rider = options.rider ?? null;
+    this.#trailingQuery = options.trailingQuery ?? null;
     this.#resolve = resolve;
   }
 
@@ -123,9 +130,9 @@ class Pipeline implements PgSubmittable, PipelineListener {
     return this.#answered?.text;
   }
 
-  /** The rider, while the server answers it. */
-  get #answered(): PgRider | null {
-    return this.#replies.length === this.#statements.length ? this.#rider : null;
+  /** The trailing query, while the server answers it. */
+  get #answered(): PgTrailingQuery | null {
+    return this.#replies.length === this.#statements.length ? this.#trailingQuery : null;
   }
 
   start(): void {
@@ -157,26 +164,26 @@ class Pipeline implements PgSubmittable, PipelineListener {
     if (!connection.stream.writable) return new Error("The connection is closed");
     const state = stateOf(connection);
     this.#state = state;
-    const rider = this.#rider;
+    const trailingQuery = this.#trailingQuery;
     const messages = this.#statements.map((statement) => this.#messageOf(statement, state));
-    const bytes = encodePipeline(messages, rider === null);
+    const bytes = encodePipeline(messages, trailingQuery === null);
     this.#connection = connection;
     state.pipeline = this;
-    if (rider === null) connection.stream.write(bytes);
-    else this.#submitWith(rider, bytes, connection);
+    if (trailingQuery === null) connection.stream.write(bytes);
+    else this.#submitWith(trailingQuery, bytes, connection);
     return null;
   }
 
-  /** Sends everything as one write. A rider whose `submit` returns an error has written nothing. */
-  #submitWith(rider: PgRider, bytes: Uint8Array, connection: PgConnection): void {
+  /** Sends everything as one write. A trailing query whose `submit` returns an error has written nothing. */
+  #submitWith(trailingQuery: PgTrailingQuery, bytes: Uint8Array, connection: PgConnection): void {
     const { stream } = connection;
     stream.cork?.();
     stream.write(bytes);
-    const refusal = rider.submit(connection);
+    const refusal = trailingQuery.submit(connection);
     if (refusal !== null) {
       stream.write(sync);
-      this.#rider = null;
-      rider.handleError(refusal, connection);
+      this.#trailingQuery = null;
+      trailingQuery.handleError(refusal, connection);
     }
     stream.uncork?.();
   }
@@ -194,15 +201,15 @@ class Pipeline implements PgSubmittable, PipelineListener {
   }
 
   handleRowDescription(message: { readonly fields: readonly PgField[] }): void {
-    const rider = this.#answered;
-    if (rider === null) this.#decode = decoderOf(message.fields);
-    else rider.handleRowDescription(message);
+    const trailingQuery = this.#answered;
+    if (trailingQuery === null) this.#decode = decoderOf(message.fields);
+    else trailingQuery.handleRowDescription(message);
   }
 
   handleDataRow(message: { readonly fields: readonly (string | null)[] }): void {
-    const rider = this.#answered;
-    if (rider !== null) {
-      rider.handleDataRow(message);
+    const trailingQuery = this.#answered;
+    if (trailingQuery !== null) {
+      trailingQuery.handleDataRow(message);
       return;
     }
     const { fields } = message;
@@ -212,9 +219,9 @@ class Pipeline implements PgSubmittable, PipelineListener {
   }
 
   handleCommandComplete(message: { readonly text: string }, connection?: PgConnection): void {
-    const rider = this.#answered;
-    if (rider !== null) {
-      rider.handleCommandComplete(message, connection);
+    const trailingQuery = this.#answered;
+    if (trailingQuery !== null) {
+      trailingQuery.handleCommandComplete(message, connection);
       return;
     }
     const { text } = message;
@@ -231,9 +238,9 @@ class Pipeline implements PgSubmittable, PipelineListener {
   }
 
   handleEmptyQuery(connection?: PgConnection): void {
-    const rider = this.#answered;
-    if (rider === null) this.handleCommandComplete({ text: "" });
-    else rider.handleEmptyQuery(connection);
+    const trailingQuery = this.#answered;
+    if (trailingQuery === null) this.handleCommandComplete({ text: "" });
+    else trailingQuery.handleEmptyQuery(connection);
   }
 
   handlePortalSuspended(): void {}
@@ -252,13 +259,13 @@ class Pipeline implements PgSubmittable, PipelineListener {
   handleError(error: unknown, connection: PgConnection | undefined): void {
     if (this.#settled) return;
     const alive = this.#connection !== null && isFromServer(error) && connection?.stream.writable === true;
-    const rider = this.#answered;
-    if (rider !== null) {
-      this.#rider = null;
-      this.#riderFailed = true;
-      rider.handleError(error, connection);
+    const trailingQuery = this.#answered;
+    if (trailingQuery !== null) {
+      this.#trailingQuery = null;
+      this.#trailingQueryFailed = true;
+      trailingQuery.handleError(error, connection);
     }
-    if (rider === null || !alive) this.#error ??= error;
+    if (trailingQuery === null || !alive) this.#error ??= error;
     // The server skips to the Sync and then reports that it is ready, unless the error ended the session.
     if (alive) this.#waitForEnd(connection);
     else this.#settle();
@@ -274,7 +281,7 @@ class Pipeline implements PgSubmittable, PipelineListener {
 
   onReady(status: TransactionStatus | undefined): void {
     this.#status = status ?? null;
-    if (this.#error !== null || this.#riderFailed) this.#settle();
+    if (this.#error !== null || this.#trailingQueryFailed) this.#settle();
   }
 
   onNotice(code: string): void {

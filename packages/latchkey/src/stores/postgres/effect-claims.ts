@@ -57,7 +57,7 @@ export class EffectClaims {
   }
 
   async #claim(wants: readonly PositionedWant[], terms: ClaimTerms): Promise<readonly SqlRow[]> {
-    const lists = { wants: wantsList(wants), spared: this.#quarantined.list() };
+    const lists = { wants: wantsList(wants), quarantined: this.#quarantined.list() };
     try {
       return await this.#executor.write(this.#statements.claimEffects.bind({ ...lists, ...terms }));
     } catch (error) {

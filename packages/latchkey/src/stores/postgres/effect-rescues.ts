@@ -7,12 +7,12 @@ import type { outboxStatements } from "./outbox-statements.ts";
 import { isCausedByRow, QuarantinedRows } from "./refusing-rows.ts";
 import { foundRows, momentOf, numberOf, onlyRow, textOf } from "./rows.ts";
 
-interface RescueTerms {
+type RescueTerms = {
   readonly limit: number;
   readonly from_ms: number | null;
   /** The ids of quarantined effects, as a list. */
-  readonly spared: string;
-}
+  readonly quarantined: string;
+};
 
 export class EffectRescues {
   readonly #executor: PostgresExecutor;
@@ -29,9 +29,9 @@ export class EffectRescues {
   }
 
   async rescue(limit: number): Promise<OutboxRescue> {
-    const terms = { limit, from_ms: this.#position.fromMs(), spared: this.#quarantined.list() };
+    const terms = { limit, from_ms: this.#position.fromMs(), quarantined: this.#quarantined.list() };
     try {
-      const row = onlyRow(await this.#executor.write(this.#statements.rescueEffects.bind({ ...terms })));
+      const row = onlyRow(await this.#executor.write(this.#statements.rescueEffects.bind(terms)));
       this.#position.looked(momentOf(row, "oldest"));
       return rescuedOf(row);
     } catch (error) {
@@ -42,7 +42,7 @@ export class EffectRescues {
 
   async #oneByOne(terms: RescueTerms): Promise<OutboxRescue> {
     const { endedClaims, rescueEffect } = this.#statements;
-    const ended = foundRows(await this.#executor.read(endedClaims.bind({ ...terms })), "id");
+    const ended = foundRows(await this.#executor.read(endedClaims.bind(terms)), "id");
     let [unstarted, started] = [0, 0];
     for (const id of ended.map((row) => textOf(row, "id"))) {
       try {

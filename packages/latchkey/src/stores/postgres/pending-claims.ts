@@ -22,7 +22,7 @@ export class PendingClaims {
   /** @throws {TypeError} when an operation is named twice: its lives would share tokens */
   async claim(wants: readonly PendingWant[]): Promise<readonly SqlRow[]> {
     const { claimPending, duePending } = this.#statements;
-    const lists = { wants: wantsList(wants), spared: this.#quarantined.list() };
+    const lists = { wants: wantsList(wants), quarantined: this.#quarantined.list() };
     try {
       return await this.#executor.write(claimPending.bind(lists));
     } catch (error) {

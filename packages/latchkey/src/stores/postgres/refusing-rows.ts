@@ -43,9 +43,9 @@ export async function eachAlone<Item, Row>(
   return parts.flat();
 }
 
-const sparedMs = 60_000;
+const quarantineMs = 60_000;
 /** The most rows in quarantine. Beyond that, the oldest one is retried early. */
-const sparedMax = 1_000;
+const quarantineMax = 1_000;
 
 /** Rows that refused a write. They are not written for a while, so that they do not block other rows. */
 export class QuarantinedRows {
@@ -59,9 +59,9 @@ export class QuarantinedRows {
 
   quarantine(id: string): void {
     this.#quarantined.delete(id);
-    this.#quarantined.set(id, this.#clock.monotonicMs() + sparedMs);
+    this.#quarantined.set(id, this.#clock.monotonicMs() + quarantineMs);
     const [oldest] = this.#quarantined.keys();
-    if (this.#quarantined.size > sparedMax && oldest !== undefined) this.#quarantined.delete(oldest);
+    if (this.#quarantined.size > quarantineMax && oldest !== undefined) this.#quarantined.delete(oldest);
   }
 
   /** The ids of the rows in quarantine now, as a JSON list. */

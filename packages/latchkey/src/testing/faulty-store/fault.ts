@@ -114,7 +114,7 @@ export type Fault =
 export type FaultPlan = (call: StoreCall) => Fault | Promise<Fault>;
 
 /** How a fault shows: whether and when the effect comes, and how the call ends for the caller. */
-export interface Course {
+export interface FaultOutcome {
   readonly effect: "none" | "now" | "late";
   readonly callerGets: "reply" | "not_sent" | "in_doubt" | "nothing";
   readonly until: Promise<void>;
@@ -123,9 +123,9 @@ export interface Course {
 export const atOnce = Promise.resolve();
 
 /** Of a call without a fault, as nearly all are. */
-export const proceeds: Course = { effect: "now", callerGets: "reply", until: atOnce };
+export const proceeds: FaultOutcome = { effect: "now", callerGets: "reply", until: atOnce };
 
-export function courseOf(fault: Fault): Course {
+export function outcomeOf(fault: Fault): FaultOutcome {
   switch (fault) {
     case "proceed":
       return proceeds;

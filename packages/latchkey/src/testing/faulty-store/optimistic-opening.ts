@@ -58,12 +58,12 @@ export class OptimisticOpening<Tx> {
   }
 
   async #openNow(): Promise<boolean> {
-    const course = await this.#process.courseOf("open", this.#key);
+    const planned = await this.#process.outcomeOf("open", this.#key);
     // A request that arrives late opens a transaction that is never used.
-    const admitted = course.effect === "now" ? await this.#inner.admitted() : false;
-    if (course.callerGets === "reply") await this.#process.replied(course);
-    await this.#process.stopIfDead(course);
-    if (course.callerGets !== "reply") throw failureOf("open", course);
+    const admitted = planned.effect === "now" ? await this.#inner.admitted() : false;
+    if (planned.callerGets === "reply") await this.#process.replied(planned);
+    await this.#process.stopIfDead(planned);
+    if (planned.callerGets !== "reply") throw failureOf("open", planned);
     return admitted;
   }
 }

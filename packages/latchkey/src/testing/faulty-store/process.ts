@@ -3,10 +3,10 @@ import type { RecordKey } from "../../engine/record.ts";
 import { StoreError } from "../../errors.ts";
 import {
   atOnce,
-  type Course,
-  courseOf,
   type Fault,
+  type FaultOutcome,
   type FaultPlan,
+  outcomeOf,
   proceeds,
   type StorePort,
 } from "./fault.ts";
@@ -33,17 +33,17 @@ export class FaultyProcess {
   }
 
   /** Asks the plan about the next call. A process that has died by then gets no further. */
-  courseOf(port: StorePort, key: RecordKey | null): Course | Promise<Course> {
+  outcomeOf(port: StorePort, key: RecordKey | null): FaultOutcome | Promise<FaultOutcome> {
     this.#calls += 1;
     const call = { number: this.#calls, port, key };
     const fault = this.#dead ? "crash_before" : this.#plan(call);
     return fault instanceof Promise
-      ? fault.then((settled) => this.#courseOf(settled))
-      : this.#courseOf(fault);
+      ? fault.then((settled) => this.#outcomeOf(settled))
+      : this.#outcomeOf(fault);
   }
 
-  #courseOf(fault: Fault): Course {
-    return courseOf(this.#dead ? "crash_before" : fault);
+  #outcomeOf(fault: Fault): FaultOutcome {
+    return outcomeOf(this.#dead ? "crash_before" : fault);
   }
 
   /** The value of `task`, or null when the process dies first. Throws what `task` throws. */
@@ -66,14 +66,14 @@ export class FaultyProcess {
   }
 
   /** Waits until the reply has arrived. False if the process dies first. */
-  async replied({ until }: Course): Promise<boolean> {
+  async replied({ until }: FaultOutcome): Promise<boolean> {
     if (until === atOnce) return !this.#dead;
     return (await this.outlives(until)) !== null;
   }
 
   /** Never settles for a process that is dead or that this fault kills. */
-  async stopIfDead(course: Course): Promise<void> {
-    if (course.callerGets === "nothing") this.kill();
+  async stopIfDead(planned: FaultOutcome): Promise<void> {
+    if (planned.callerGets === "nothing") this.kill();
     if (this.#dead) await never();
   }
 
@@ -90,15 +90,15 @@ export class FaultyProcess {
 
   /** Makes one call that either takes effect as a whole or not at all. */
   async call<T>(port: StorePort, key: RecordKey | null, act: () => Promise<T>): Promise<T> {
-    const course = await this.courseOf(port, key);
-    if (course === proceeds) return this.#unlessDead(act());
-    if (course.effect === "late") void course.until.then(act).catch(() => {});
-    const reply = course.effect === "now" ? act() : null;
+    const planned = await this.outcomeOf(port, key);
+    if (planned === proceeds) return this.#unlessDead(act());
+    if (planned.effect === "late") void planned.until.then(act).catch(() => {});
+    const reply = planned.effect === "now" ? act() : null;
     // The caller may never get this reply, so its rejection must count as handled.
     await reply?.catch(() => {});
-    if (course.callerGets === "reply") await this.replied(course);
-    await this.stopIfDead(course);
-    if (course.callerGets !== "reply" || reply === null) throw failureOf(port, course);
+    if (planned.callerGets === "reply") await this.replied(planned);
+    await this.stopIfDead(planned);
+    if (planned.callerGets !== "reply" || reply === null) throw failureOf(port, planned);
     return reply;
   }
 }
@@ -107,7 +107,7 @@ function never(): Promise<never> {
   return new Promise(() => {});
 }
 
-export function failureOf(port: StorePort, { callerGets }: Course): StoreError {
+export function failureOf(port: StorePort, { callerGets }: FaultOutcome): StoreError {
   const certainty = callerGets === "not_sent" ? "not_sent" : "in_doubt";
   return new StoreError(certainty, { message: `Planned fault in ${port}: ${certainty}` });
 }

@@ -21,7 +21,7 @@ import type {
   TransactionWork,
 } from "../../stores/transactions.ts";
 import { wrapped } from "../../stores/wrapped.ts";
-import { type Course, proceeds, type StorePort } from "./fault.ts";
+import { type FaultOutcome, proceeds, type StorePort } from "./fault.ts";
 import { OptimisticOpening } from "./optimistic-opening.ts";
 import { type FaultyProcess, failureOf } from "./process.ts";
 
@@ -169,7 +169,7 @@ function faultyBatches<Tx>(runBatch: RunBatch<Tx>, process: FaultyProcess): RunB
 interface Ending<T> {
   readonly end: End;
   readonly value: T;
-  readonly course: Course;
+  readonly planned: FaultOutcome;
 }
 
 class FaultyTransaction<Open, Work extends { readonly end: End; readonly value: T }, Outcome, T> {
@@ -186,7 +186,7 @@ class FaultyTransaction<Open, Work extends { readonly end: End; readonly value: 
 
   async run(): Promise<Outcome | WithoutReply<T>> {
     const { key, ports, optimistic } = this.#subject;
-    const opening = optimistic === true ? proceeds : await this.#process.courseOf(ports.open, key);
+    const opening = optimistic === true ? proceeds : await this.#process.outcomeOf(ports.open, key);
     if (opening.effect === "none") {
       await this.#process.stopIfDead(opening);
       throw failureOf(ports.open, opening);
@@ -200,7 +200,7 @@ class FaultyTransaction<Open, Work extends { readonly end: End; readonly value: 
     return this.#result.promise;
   }
 
-  async #inside(open: Open, opening: Course): Promise<Work | typeof lost> {
+  async #inside(open: Open, opening: FaultOutcome): Promise<Work | typeof lost> {
     if (opening.callerGets !== "reply") return this.#loseOpening(opening);
     if (!(await this.#process.replied(opening))) return lost;
     const ran = await this.#runWork(open);
@@ -209,20 +209,20 @@ class FaultyTransaction<Open, Work extends { readonly end: End; readonly value: 
     const ending = {
       end: ran.end,
       value: ran.value,
-      course: await this.#process.courseOf(ports[ran.end], key),
+      planned: await this.#process.outcomeOf(ports[ran.end], key),
     };
-    if (ending.course.effect !== "now") {
-      if (ending.course.callerGets === "nothing") this.#process.kill();
+    if (ending.planned.effect !== "now") {
+      if (ending.planned.callerGets === "nothing") this.#process.kill();
       else this.#result.resolve(this.#withoutReply(ending));
-      if (ending.course.effect === "none") return lost;
-      await ending.course.until;
+      if (ending.planned.effect === "none") return lost;
+      await ending.planned.until;
     }
     this.#ending = ending;
     return ran;
   }
 
   /** The transaction is open, but the process never learns of it. `late`: the store needs that long to notice. */
-  async #loseOpening(opening: Course): Promise<typeof lost> {
+  async #loseOpening(opening: FaultOutcome): Promise<typeof lost> {
     if (opening.callerGets === "nothing") this.#process.kill();
     else this.#result.reject(failureOf(this.#subject.ports.open, opening));
     await opening.until;
@@ -235,9 +235,9 @@ class FaultyTransaction<Open, Work extends { readonly end: End; readonly value: 
       return ran === null ? null : ran.value;
     } catch (error) {
       const { key, ports } = this.#subject;
-      const course = await this.#process.courseOf(ports.rollback, key);
-      if (course.callerGets === "nothing") this.#process.kill();
-      else await this.#process.replied(course);
+      const planned = await this.#process.outcomeOf(ports.rollback, key);
+      if (planned.callerGets === "nothing") this.#process.kill();
+      else await this.#process.replied(planned);
       throw error;
     }
   }
@@ -245,17 +245,17 @@ class FaultyTransaction<Open, Work extends { readonly end: End; readonly value: 
   async #finish(outcome: (value: T) => Outcome): Promise<void> {
     const ending = this.#ending;
     if (ending === null) return;
-    const { course, value } = ending;
-    if (course.callerGets === "reply") await this.#process.replied(course);
-    await this.#process.stopIfDead(course);
-    this.#result.resolve(course.callerGets === "reply" ? outcome(value) : this.#withoutReply(ending));
+    const { planned, value } = ending;
+    if (planned.callerGets === "reply") await this.#process.replied(planned);
+    await this.#process.stopIfDead(planned);
+    this.#result.resolve(planned.callerGets === "reply" ? outcome(value) : this.#withoutReply(ending));
   }
 
   /** The outcome for a caller whose connection broke at the end. Only a COMMIT can be in doubt. */
-  #withoutReply({ end, value, course }: Ending<T>): WithoutReply<T> {
+  #withoutReply({ end, value, planned }: Ending<T>): WithoutReply<T> {
     if (end !== "commit") return { kind: "rolled_back", value };
-    const error = failureOf(this.#subject.ports[end], course);
-    return course.callerGets === "not_sent"
+    const error = failureOf(this.#subject.ports[end], planned);
+    return planned.callerGets === "not_sent"
       ? { kind: "refused", value, because: "other", error }
       : { kind: "in_doubt", value, error };
   }

@@ -24,7 +24,7 @@ due as materialized (select d.*
         and o.available_at >=
         coalesce(timestamptz 'epoch' + w.from_ms * interval '1 millisecond', '-infinity'::timestamptz)
         and o.id <> all
-        (array( select s.id::uuid from pg_catalog.json_array_elements_text(:'spared'::text::json) s(id)))
+        (array( select s.id::uuid from pg_catalog.json_array_elements_text(:'quarantined'::text::json) s(id)))
       order by o.available_at, o.position
       limit w.room
       for update of o skip locked) u
@@ -61,7 +61,7 @@ due as materialized (select d.*
       join latchkey.outbox o on o.id = e.id
       where o.state = 'pending'
         and o.id <> all
-        (array( select s.id::uuid from pg_catalog.json_array_elements_text(:'spared'::text::json) s(id)))
+        (array( select s.id::uuid from pg_catalog.json_array_elements_text(:'quarantined'::text::json) s(id)))
       for update of o skip locked) q
     limit w.room) d),
 o as (update latchkey.outbox o

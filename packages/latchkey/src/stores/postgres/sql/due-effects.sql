@@ -26,7 +26,7 @@ left join lateral (with t as materialized (select pg_catalog.clock_timestamp() a
           and o.available_at >=
           coalesce(timestamptz 'epoch' + w.from_ms * interval '1 millisecond', '-infinity'::timestamptz)
           and o.id <> all
-          (array( select s.id::uuid from pg_catalog.json_array_elements_text(:'spared'::text::json) s(id)))
+          (array( select s.id::uuid from pg_catalog.json_array_elements_text(:'quarantined'::text::json) s(id)))
         order by o.available_at, o.position
         limit w.room ) u
       union all
@@ -62,6 +62,6 @@ left join lateral (with t as materialized (select pg_catalog.clock_timestamp() a
         join latchkey.outbox o on o.id = e.id
         where o.state = 'pending'
           and o.id <> all
-          (array( select s.id::uuid from pg_catalog.json_array_elements_text(:'spared'::text::json) s(id))) )
+          (array( select s.id::uuid from pg_catalog.json_array_elements_text(:'quarantined'::text::json) s(id))) )
         q
       limit w.room) d) d) x on true;

@@ -8,7 +8,7 @@ left join lateral (with t as materialized (select pg_catalog.clock_timestamp() a
     from latchkey.records r
     where r.state = 'pending' and r.operation = w.operation and r.expires_at > (select at from t)
       and r.id <> all
-      (array( select s.id::uuid from pg_catalog.json_array_elements_text(:'spared'::text::json) s(id)))
+      (array( select s.id::uuid from pg_catalog.json_array_elements_text(:'quarantined'::text::json) s(id)))
     order by r.created_at
     limit w.room) d
   order by d.created_at) x on true;

@@ -8,7 +8,7 @@ left join lateral (with t as materialized (select pg_catalog.clock_timestamp() a
   where o.claimed_at >=
     coalesce(timestamptz 'epoch' + :'from_ms'::float8 * interval '1 millisecond', '-infinity'::timestamptz)
     and o.id <> all
-    (array( select s.id::uuid from pg_catalog.json_array_elements_text(:'spared'::text::json) s(id)))
+    (array( select s.id::uuid from pg_catalog.json_array_elements_text(:'quarantined'::text::json) s(id)))
     and o.state = 'claimed' and o.locked_until <= (select at from t)
   order by o.claimed_at
   limit :'limit'::int) x on true;

@@ -7,7 +7,7 @@ due as materialized (
   where o.claimed_at >=
     coalesce(timestamptz 'epoch' + :'from_ms'::float8 * interval '1 millisecond', '-infinity'::timestamptz)
     and o.id <> all
-    (array( select s.id::uuid from pg_catalog.json_array_elements_text(:'spared'::text::json) s(id)))
+    (array( select s.id::uuid from pg_catalog.json_array_elements_text(:'quarantined'::text::json) s(id)))
     and o.state = 'claimed' and o.locked_until <= (select at from t)
   order by o.claimed_at
   limit :'limit'::int

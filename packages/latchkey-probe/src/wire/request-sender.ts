@@ -6,7 +6,7 @@ import type { Timing } from "../ports.ts";
 import { type Answer, NoAnswer } from "./answer.ts";
 import { type CutAt, sendAndCut, sendRequest, type WireRequest } from "./send.ts";
 
-export interface CourierOptions {
+export interface RequestSenderOptions {
   readonly timing: Timing;
   /** `http://host:port`, as `URL.origin` writes it. */
   readonly allowedOrigins: ReadonlySet<string>;
@@ -21,7 +21,7 @@ export class RequestLimitReached extends Error {
   override readonly name = "RequestLimitReached";
 }
 
-export interface Courier {
+export interface RequestSender {
   /** @throws {NoAnswer} */
   send(request: WireRequest): Promise<Answer>;
   /** Sends all requests simultaneously, on connections that were opened before. */
@@ -32,7 +32,7 @@ export interface Courier {
   sent(): number;
 }
 
-export function openCourier(options: CourierOptions): Courier {
+export function createRequestSender(options: RequestSenderOptions): RequestSender {
   const { timing, requestsMax, requestsPerSecond } = options;
   let sent = 0;
   let freeAt = 0;
