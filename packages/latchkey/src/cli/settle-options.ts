@@ -10,7 +10,7 @@ import { databaseOptions, parse, signed, wholeNumber } from "./options.ts";
 import type { DatabaseValues } from "./with-store.ts";
 
 /** The outcome that an operator found out. */
-export type Outcome =
+export type SettledOutcome =
   | { readonly event: "settle_completed" | "settle_failed"; readonly answer: Answer }
   | { readonly event: "settle_not_executed"; readonly proof: NotExecutedProof }
   | { readonly event: "settle_call"; readonly call: string; readonly result: unknown };
@@ -22,7 +22,7 @@ export type NotExecutedProof =
 
 export interface SettleOptions {
   readonly named: RecordName;
-  readonly outcome: Outcome;
+  readonly outcome: SettledOutcome;
   readonly operator: string;
   readonly reason: string;
   readonly retentionMs: number;
@@ -95,12 +95,12 @@ interface OutcomeValues {
   readonly result?: string | undefined;
 }
 
-export function outcomeOf(values: OutcomeValues, cwd: string): Outcome {
+export function outcomeOf(values: OutcomeValues, cwd: string): SettledOutcome {
   const { completed, failed, call, result } = values;
   if ((call === undefined) !== (result === undefined)) {
     throw new UsageError("--call and --result go together.");
   }
-  const outcomes: Outcome[] = [];
+  const outcomes: SettledOutcome[] = [];
   if (completed !== undefined) {
     outcomes.push({ event: "settle_completed", answer: answerOf("completed", completed, cwd) });
   }

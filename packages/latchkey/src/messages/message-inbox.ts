@@ -11,8 +11,14 @@ import { type RetryPauses, retryPauseMs } from "../time/retry-pause.ts";
 import type { ConsumerCounts, Message, MessageDeath, Verdict } from "./broker.ts";
 import { ExclusiveRunner } from "./exclusive-runner.ts";
 import type { InboxSettings } from "./inbox-options.ts";
+import {
+  busy,
+  type MessageResult,
+  mayHaveHappened,
+  messageResultOf,
+  messageResultOfError,
+} from "./message-result.ts";
 import { inMessageSpan } from "./message-span.ts";
-import { busy, mayHaveHappened, type Outcome, outcomeOf, outcomeOfError } from "./outcome.ts";
 import { type ReadMessage, readMessage } from "./read-message.ts";
 import { rememberedMs } from "./remembered.ts";
 import type { Tallies } from "./tallies.ts";
@@ -248,32 +254,32 @@ export class MessageInbox<Tx, I> implements Inbox {
     if (this.#closing.signal.aborted) return decided(stopping);
     if (this.#mayBeForgotten(watch)) return this.#bury(message, facts, "outcome-unknown", null);
     if (watch.counted && (await this.#start(facts, watch)) === "dead") return this.#deadAlready(facts, watch);
-    const outcome = await this.#submitted(message, read, watch);
+    const result = await this.#submitted(message, read, watch);
     if (watch.counted) watch.unwrittenReturns += 1;
-    switch (outcome.kind) {
+    switch (result.kind) {
       case "done":
         if (watch.counted) await this.#forget(facts);
-        return decided({ settle: "ack", because: outcome.because });
+        return decided({ settle: "ack", because: result.because });
       case "busy":
         await this.#writeReturns(facts, watch);
-        return outcome;
+        return result;
       case "failed":
-        return this.#failed(message, facts, watch, outcome);
+        return this.#failed(message, facts, watch, result);
       case "dead":
-        return this.#bury(message, facts, outcome.because, outcome.error, watch);
+        return this.#bury(message, facts, result.because, result.error, watch);
       default:
-        return outcome satisfies never;
+        return result satisfies never;
     }
   }
 
-  async #submitted(message: Message, read: Readable<I>, watch: Watch): Promise<Outcome> {
+  async #submitted(message: Message, read: Readable<I>, watch: Watch): Promise<MessageResult> {
     const { clock } = this.#runtime.ports;
     const beganMs = clock.monotonicMs();
     // A message that is delivered again may have failed or killed its process, so it does not share a transaction with others.
     const batches = watch.counted ? null : this.#batches;
-    const outcome = await this.#submit(message, read, batches).then(outcomeOf, outcomeOfError);
-    if (outcome.kind === "busy" && outcome.mayHaveHappened) watch.inDoubtSinceMs ??= beganMs;
-    return outcome;
+    const result = await this.#submit(message, read, batches).then(messageResultOf, messageResultOfError);
+    if (result.kind === "busy" && result.mayHaveHappened) watch.inDoubtSinceMs ??= beganMs;
+    return result;
   }
 
   /** Whether the message's key may be forgotten, so that it would run as new. Only a long wait for its turn takes so long: `checkRemembered`. */
@@ -302,7 +308,7 @@ export class MessageInbox<Tx, I> implements Inbox {
     message: Message,
     facts: MessageFacts,
     watch: Watch,
-    { because, errorCode, error }: Extract<Outcome, { kind: "failed" }>,
+    { because, errorCode, error }: Extract<MessageResult, { kind: "failed" }>,
   ): Promise<Tried> {
     const { failures } = await this.#tallies.failed(facts, watch.counted, errorCode);
     if (watch.counted) watch.unwrittenReturns -= 1;
@@ -357,7 +363,7 @@ export class MessageInbox<Tx, I> implements Inbox {
 type Readable<I> = Extract<ReadMessage<I>, { kind: "readable" }>;
 
 type Tried =
-  | Extract<Outcome, { readonly kind: "busy" }>
+  | Extract<MessageResult, { readonly kind: "busy" }>
   | { readonly kind: "decided"; readonly verdict: Verdict };
 
 function isSame(left: MessageTally | null, right: MessageTally | null): boolean {

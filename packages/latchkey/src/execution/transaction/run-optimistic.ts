@@ -27,7 +27,7 @@ export async function runOptimistic<Tx>(
 ): Promise<TransactionOutcome<Ran>> {
   const running = runningOf.get(job.runtime) ?? new Set<string>();
   runningOf.set(job.runtime, running);
-  const key = textOf(job.submission.key);
+  const key = keyText(job.submission.key);
   if (running.has(key)) {
     return { kind: "rolled_back", value: runningElsewhere(null, job.runtime.ports.clock.wallMs()) };
   }
@@ -39,7 +39,7 @@ export async function runOptimistic<Tx>(
   }
 }
 
-function textOf({ tenant, scope, key }: RecordKey): string {
+function keyText({ tenant, scope, key }: RecordKey): string {
   return JSON.stringify([tenant, scope, key]);
 }
 

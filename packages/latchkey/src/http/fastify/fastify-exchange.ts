@@ -14,7 +14,7 @@ import { giveAnswer } from "../node-response/response-interceptor.ts";
 import type { Reply } from "../protocol/capture.ts";
 import { beforeHandler } from "../protocol/exchange.ts";
 import type { Answered } from "../protocol/outcome.ts";
-import { textOf } from "../shared/body-text.ts";
+import { bodyText } from "../shared/body-text.ts";
 import { adoptReply, ownReply, restoreHeaders } from "./fastify-reply.ts";
 import type { FastifyAnswer, FastifyHeaders, SendDone } from "./fastify-types.ts";
 
@@ -214,7 +214,7 @@ function payloadOf({ body, headers }: Reply): string | Buffer | undefined {
   const typed = headers.some(([name]) => name.toLowerCase() === "content-type");
   if (body.byteLength === 0) return typed ? "" : undefined;
   const bytes = asBuffer(body);
-  return textOf(bytes) ?? bytes;
+  return bodyText(bytes) ?? bytes;
 }
 
 /** Not through `reply.code`, which refuses a status above 599. */

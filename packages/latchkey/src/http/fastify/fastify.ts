@@ -8,7 +8,7 @@ import type { OwnedOperation } from "../../operations/owned-operation.ts";
 import { requireBufferable } from "../node-response/response-interceptor.ts";
 import { createExchange } from "../protocol/exchange.ts";
 import type { HttpOptions, RouteOptions } from "../protocol/http-options.ts";
-import type { Outcome } from "../protocol/outcome.ts";
+import type { HttpOutcome } from "../protocol/outcome.ts";
 import { markProtected } from "../protocol/protection.ts";
 import { createServing, type ServeContext } from "../protocol/serving.ts";
 import { createStatus } from "../protocol/status.ts";
@@ -82,7 +82,7 @@ export function fastifyProtect<Tx, R extends FastifyMessage = FastifyRequest>(
         handler.call(this, request, own as Rep, context);
       // R is what the adapter's options know of a request, Req what this route knows of the same one.
       const given = request as FastifyMessage as R;
-      let outcome: Outcome;
+      let outcome: HttpOutcome;
       try {
         requireBufferable(reply.raw);
         outcome = await submit(given, bodies.incomingOf(request), (context, report) =>

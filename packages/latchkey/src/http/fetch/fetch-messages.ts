@@ -2,7 +2,7 @@
 import { LatchkeyError } from "../../errors.ts";
 import type { HeaderEntry, Reply } from "../protocol/capture.ts";
 import type { BodyReading, HeaderLines } from "../protocol/incoming.ts";
-import { textOf } from "../shared/body-text.ts";
+import { bodyText } from "../shared/body-text.ts";
 
 /** Path and query of a request. */
 export function targetOf(request: Pick<Request, "url">): string {
@@ -101,7 +101,7 @@ export function toResponse(reply: Reply, prepared: readonly HeaderEntry[] = []):
   const init = statusText === undefined ? { status, headers } : { status, headers, statusText };
   if (bodyless) return new Response(null, init);
   return new Response(
-    (headers instanceof Headers ? null : textOf(reply.body)) ?? Buffer.from(reply.body),
+    (headers instanceof Headers ? null : bodyText(reply.body)) ?? Buffer.from(reply.body),
     init,
   );
 }

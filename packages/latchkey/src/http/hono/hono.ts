@@ -8,7 +8,7 @@ import type { OwnedOperation } from "../../operations/owned-operation.ts";
 import { requireUnread } from "../node-response/submit.ts";
 import { beforeHandler, createExchange } from "../protocol/exchange.ts";
 import type { HttpOptions, RouteOptions } from "../protocol/http-options.ts";
-import type { Outcome } from "../protocol/outcome.ts";
+import type { HttpOutcome } from "../protocol/outcome.ts";
 import { markProtected } from "../protocol/protection.ts";
 import { createServing, type ServeContext } from "../protocol/serving.ts";
 import { createStatus } from "../protocol/status.ts";
@@ -65,7 +65,7 @@ export function honoProtect<Tx, C extends HonoContext = HonoContext>(
         return captureAnswer(await handler(own, context), operation.settings.answerHoldBytes);
       };
       // C is what the adapter's options know of a context, Own what this route knows of the same one.
-      let outcome: Outcome;
+      let outcome: HttpOutcome;
       try {
         outcome = await submit(c as HonoContext as C, incoming, work);
       } catch (error) {

@@ -13,7 +13,7 @@ import { type BufferedResponse, bufferResponse } from "../node-response/buffered
 import { requireUnread, sendOutcome } from "../node-response/submit.ts";
 import type { Reply } from "../protocol/capture.ts";
 import { beforeHandler, CannotRunAgain, type HttpWork } from "../protocol/exchange.ts";
-import type { Answered, Outcome } from "../protocol/outcome.ts";
+import type { Answered, HttpOutcome } from "../protocol/outcome.ts";
 import { parseJsonBody } from "../protocol/request-body.ts";
 import type { NestCallHandler, NestHost, NestObserver, NestPlace, NestStream } from "./nest-types.ts";
 
@@ -72,7 +72,7 @@ export class NestExchange {
   take<Tx, E extends Execution, S extends NestStream>(
     next: NestCallHandler<S>,
     enter: (context: HandlerContext<Tx, E>) => void,
-    submit: (work: HttpWork<Tx, E>) => Promise<Outcome>,
+    submit: (work: HttpWork<Tx, E>) => Promise<HttpOutcome>,
   ): S {
     return observable(next.handle(), (nest) => {
       this.#nest = nest;

@@ -4,7 +4,7 @@ import { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import { framing, isFraming, type Reply } from "../protocol/capture.ts";
 import type { BodyReading, HeaderLines } from "../protocol/incoming.ts";
-import { textOf } from "../shared/body-text.ts";
+import { bodyText } from "../shared/body-text.ts";
 import { hasLines, isSubstitute, setFields } from "./head.ts";
 import { ServerResponse } from "./node-http.ts";
 
@@ -214,7 +214,7 @@ function endWith(res: ServerResponse, { buffer, byteOffset, byteLength }: Uint8A
   const bytes = Buffer.from(buffer, byteOffset, byteLength);
   // Node sends text in one write with the head, but bytes in a second one. Middleware that wraps `end` expects bytes, and
   // stand-ins for sockets, such as in Lambda's wrappers, take all text for UTF-8.
-  if (isSubstitute(res)) return void (res as ServerResponse).end(textOf(bytes) ?? bytes);
+  if (isSubstitute(res)) return void (res as ServerResponse).end(bodyText(bytes) ?? bytes);
   const wrapped = res.end !== ServerResponse.prototype.end;
   if (wrapped || byteLength > oneWriteMaxBytes || !hasRealSocket(res)) res.end(bytes);
   else res.end(bytes.toString("latin1"), "latin1");

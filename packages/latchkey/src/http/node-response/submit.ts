@@ -5,7 +5,7 @@ import type { HandlerContext } from "../../operations/attempt.ts";
 import type { Reply } from "../protocol/capture.ts";
 import { beforeHandler, CannotRunAgain, type SubmitRequest } from "../protocol/exchange.ts";
 import type { Incoming } from "../protocol/incoming.ts";
-import type { Answered, Outcome } from "../protocol/outcome.ts";
+import type { Answered, HttpOutcome } from "../protocol/outcome.ts";
 import { type BufferedResponse, type BufferOptions, bufferResponse } from "./buffered-response.ts";
 import { isReadAgain, sendHandlerReply, sendLatchkeyReply } from "./node-messages.ts";
 import { requireBufferable } from "./response-interceptor.ts";
@@ -28,7 +28,7 @@ export async function submitBuffered<R, Tx, E extends Execution, Res extends Ser
   incoming: Incoming,
   target: BufferTarget<Res>,
   handle: (view: Res, context: HandlerContext<Tx, E>, report: (error: unknown) => void) => unknown,
-): Promise<Outcome> {
+): Promise<HttpOutcome> {
   const { res } = target;
   requireBufferable(res);
   // Most requests are answered without running a handler, and need no buffered response.

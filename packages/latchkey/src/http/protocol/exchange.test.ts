@@ -10,7 +10,7 @@ import type { Reply } from "./capture.ts";
 import { beforeHandler, createExchange } from "./exchange.ts";
 import { formatHttpDate } from "./http-date.ts";
 import type { BodyReading, Incoming } from "./incoming.ts";
-import type { Outcome } from "./outcome.ts";
+import type { HttpOutcome } from "./outcome.ts";
 
 const answered: Reply = { status: 200, headers: [["X-A", "1"]], body: new Uint8Array(0) };
 const text = (reply: Reply) => Buffer.from(reply.body).toString("utf8");
@@ -57,7 +57,7 @@ function lease(order: string[] = [], settings = {}) {
   return { exchange, latchkey, operation: latchkey.operation("run", { execution: "lease" }) };
 }
 
-const replyOf = (outcome: Outcome): Reply => {
+const replyOf = (outcome: HttpOutcome): Reply => {
   if (outcome.kind === "pass") throw new Error("it should not pass");
   return outcome.reply;
 };
@@ -454,7 +454,7 @@ describe("a key's scope", () => {
     const submit = createExchange(latchkey, { singleTenant: true }).route(operation);
     const call = async (target: string) => {
       const { reply, kind } = (await submit({}, incoming({ target }), async () => answered)) as Exclude<
-        Outcome,
+        HttpOutcome,
         { kind: "pass" }
       >;
       return [kind, reply.status];

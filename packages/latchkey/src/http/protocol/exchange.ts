@@ -19,7 +19,7 @@ import { type Reply, storedForm, withoutFraming } from "./capture.ts";
 import { echoed } from "./echo-key.ts";
 import { type HttpOptions, type Identity, type RouteOptions, resolveHttpOptions } from "./http-options.ts";
 import type { Incoming } from "./incoming.ts";
-import { type Answered, expiryOf, type Outcome, outcomeOf, storeDown, withHeaders } from "./outcome.ts";
+import { type Answered, expiryOf, type HttpOutcome, outcomeOf, storeDown, withHeaders } from "./outcome.ts";
 import { executeEitherVersion, type HttpSubmission, type Received, receive } from "./receive.ts";
 import { type Route, resolveRoute } from "./route.ts";
 
@@ -58,7 +58,7 @@ export type SubmitRequest<R, Tx, E extends Execution> = (
   request: R,
   incoming: Incoming,
   work: HttpWork<Tx, E>,
-) => Promise<Outcome>;
+) => Promise<HttpOutcome>;
 
 export interface Exchange<R, Tx> {
   /** One protected route. */
@@ -95,7 +95,7 @@ export function createExchange<R, Tx>(latchkey: Latchkey<Tx>, options: HttpOptio
   };
 }
 
-function uncovered<Tx, E extends Execution>(route: Route<Tx, E>, incoming: Incoming): Outcome {
+function uncovered<Tx, E extends Execution>(route: Route<Tx, E>, incoming: Incoming): HttpOutcome {
   const { markIgnored, header } = route.rules;
   const ignored = markIgnored && incoming.header(header).lines.length > 0;
   return {
@@ -111,7 +111,7 @@ async function receiveAndProceed<R, Tx, E extends Execution>(
   request: R,
   incoming: Incoming,
   work: HttpWork<Tx, E>,
-): Promise<Outcome> {
+): Promise<HttpOutcome> {
   const received = await receive(route, identity, request, incoming);
   const outcome = await proceed(route, received, incoming, work);
   return route.rules.echoKey ? echoed(route.rules, incoming, outcome) : outcome;
@@ -122,7 +122,7 @@ function proceed<Tx, E extends Execution>(
   received: Received,
   incoming: Incoming,
   work: HttpWork<Tx, E>,
-): Answered | Promise<Outcome> {
+): Answered | Promise<HttpOutcome> {
   switch (received.kind) {
     case "refused":
       return received.outcome;
@@ -141,7 +141,7 @@ async function runUnprotected<Tx, E extends Execution>(
   tenant: string,
   incoming: Incoming,
   work: HttpWork<Tx, E>,
-): Promise<Outcome> {
+): Promise<HttpOutcome> {
   const { runtime } = route.latchkey;
   if (route.operation.execution === "lease") {
     return { kind: "pass", attempt: nullAttempt(runtime, route.operation), headers: [] };
@@ -160,7 +160,7 @@ async function perform<Tx, E extends Execution>(
   submission: HttpSubmission,
   incoming: Incoming,
   work: HttpWork<Tx, E>,
-): Promise<Outcome> {
+): Promise<HttpOutcome> {
   const { latchkey, operation, rules } = route;
   const { runtime } = latchkey;
   const about = () => runtime.about(operation.name, runtime.storedKey(submission.key));

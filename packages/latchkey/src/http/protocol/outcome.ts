@@ -12,7 +12,7 @@ import type { HttpRules } from "./http-options.ts";
 import { type Occurrence, problemReply, shouldRetryHeaders, wholeSeconds } from "./problem.ts";
 import type { ReplyRules, Route } from "./route.ts";
 
-export type Outcome =
+export type HttpOutcome =
   /** Send the handler's own answer with all its headers; `added` are those that Latchkey added. */
   | { readonly kind: "handler"; readonly reply: Reply; readonly added: readonly HeaderEntry[] }
   /** Send this reply. Headers that the framework has prepared stay, unless the reply has the same names. */
@@ -21,7 +21,7 @@ export type Outcome =
   | { readonly kind: "pass"; readonly attempt: Attempt; readonly headers: readonly HeaderEntry[] };
 
 /** An outcome that the adapter sends itself. */
-export type Answered = Exclude<Outcome, { readonly kind: "pass" }>;
+export type Answered = Exclude<HttpOutcome, { readonly kind: "pass" }>;
 
 export function outcomeOf(
   replyRules: ReplyRules,

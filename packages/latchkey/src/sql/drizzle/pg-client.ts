@@ -18,7 +18,7 @@ export function pgClientFacade(client: DrizzlePgClient): ClientFacade {
   return {
     client: {
       query: async (config: unknown, values?: unknown) =>
-        isDrizzles(textOf(config)) ? emptyResult : client.query(config, values),
+        isDrizzles(statementText(config)) ? emptyResult : client.query(config, values),
     },
     started() {
       if (stage !== "opened") return false;
@@ -31,7 +31,7 @@ export function pgClientFacade(client: DrizzlePgClient): ClientFacade {
   };
 }
 
-function textOf(config: unknown): string {
+function statementText(config: unknown): string {
   if (typeof config !== "object" || config === null || !("text" in config)) return "";
   return typeof config.text === "string" ? config.text.trim() : "";
 }

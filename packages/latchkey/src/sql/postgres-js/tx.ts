@@ -23,7 +23,7 @@ export function guardedTx(client: Client, connection: OpenConnection): GuardedTx
   let used = false;
   let revoked = false;
   const handler = (query: Query) => {
-    const control = findTransactionControl(textOf(query));
+    const control = findTransactionControl(statementText(query));
     if (revoked) return query.reject(new LatchkeyError("tx-revoked"));
     if (control !== null) {
       const message = `${control} was sent through a handler's \`tx\``;
@@ -88,12 +88,12 @@ function savepoints(tx: () => Tx) {
 }
 
 /** The statement's text with a placeholder for each value, and with the texts of its fragments. */
-function textOf({ strings, args }: Query): string {
+function statementText({ strings, args }: Query): string {
   return strings
     .map((piece, index) => {
       if (index === 0) return piece;
       const value = args[index - 1];
-      return (isQuery(value) ? textOf(value) : "$1") + piece;
+      return (isQuery(value) ? statementText(value) : "$1") + piece;
     })
     .join("");
 }

@@ -26,12 +26,12 @@ export class RunningKeys {
   readonly #running = new Map<string, RunningKey>();
 
   find(schema: string, key: RecordKey): RunningKey | null {
-    return this.#running.get(textOf(schema, key)) ?? null;
+    return this.#running.get(keyText(schema, key)) ?? null;
   }
 
   /** The key must not be running. */
   start(schema: string, key: RecordKey, clock: Clock): OwnKey {
-    const text = textOf(schema, key);
+    const text = keyText(schema, key);
     const looked = Promise.withResolvers<(() => Reading) | null>();
     const ended = Promise.withResolvers<void>();
     const own: OwnKey = {
@@ -56,7 +56,7 @@ function ageing(reading: Reading, clock: Clock): () => Reading {
 }
 
 /** Quoting makes the text unique whatever the parts contain. */
-function textOf(schema: string, { tenant, scope, key }: RecordKey): string {
+function keyText(schema: string, { tenant, scope, key }: RecordKey): string {
   return JSON.stringify([schema, tenant, scope, key]);
 }
 

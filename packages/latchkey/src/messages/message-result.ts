@@ -1,11 +1,11 @@
-/** The outcome of a submission, for the inbox. */
+/** What became of a submission, for the inbox. */
 
 import { isLatchkeyError, StoreError } from "../errors.ts";
 import type { Result } from "../operations/attempt.ts";
 import { sqlStateOf } from "../sql/sql-state.ts";
 import type { GiveBackReason, MessageDeath, Verdict } from "./broker.ts";
 
-export type Outcome =
+export type MessageResult =
   | { readonly kind: "done"; readonly because: Extract<Verdict, { settle: "ack" }>["because"] }
   | {
       readonly kind: "busy";
@@ -22,7 +22,7 @@ export type Outcome =
     }
   | { readonly kind: "dead"; readonly because: MessageDeath; readonly error: unknown };
 
-export function outcomeOf(result: Result): Outcome {
+export function messageResultOf(result: Result): MessageResult {
   switch (result.kind) {
     case "executed":
       return result.stored ? { kind: "done", because: "executed" } : notStored(result.answer.status);
@@ -49,16 +49,16 @@ export function outcomeOf(result: Result): Outcome {
   }
 }
 
-export function busy(because: GiveBackReason): Extract<Outcome, { kind: "busy" }> {
+export function busy(because: GiveBackReason): Extract<MessageResult, { kind: "busy" }> {
   return { kind: "busy", because, afterMs: null, mayHaveHappened: false };
 }
 
-function notStored(status: number): Outcome {
+function notStored(status: number): MessageResult {
   const errorCode = status >= 400 ? `status-${status}` : "released";
   return { kind: "failed", because: "handler-failed", errorCode, error: null };
 }
 
-export function outcomeOfError(error: unknown): Outcome {
+export function messageResultOfError(error: unknown): MessageResult {
   if (isStoreUnavailable(error)) {
     return { ...busy("store-unavailable"), mayHaveHappened: mayHaveHappened(error) };
   }
