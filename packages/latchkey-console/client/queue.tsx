@@ -16,7 +16,7 @@ export type QueueState = "unknown" | "pending" | "in_progress" | "retryable";
 const limit = 50;
 
 export function QueuePage({ state, who }: { readonly state: QueueState; readonly who: Session }) {
-  const { query, path } = route.value;
+  const { query } = route.value;
   const open = query.get("open");
   const filter = filterQuery(query);
   const range = ageRange(query, useAnchor(query.get("age")));
@@ -53,42 +53,9 @@ export function QueuePage({ state, who }: { readonly state: QueueState; readonly
         <Rows records={records} open={open} state={state} />
       )}
       {records !== null && records.length > 0 && (
-        <div class="pager">
-          <span>
-            {plural(records.length, "record")} on this page
-            {matching.value !== null && ` of ${countText(matching.value.count, matching.value.more)}`}, oldest
-            first
-          </span>
-          <span>
-            {query.get("from") !== null && (
-              <a href={addressOf(path, { ...Object.fromEntries(query), from: null, open: null })}>
-                First page
-              </a>
-            )}{" "}
-            {page.value?.next != null && (
-              <a href={addressOf(path, { ...Object.fromEntries(query), from: page.value.next, open: null })}>
-                Next {limit}
-              </a>
-            )}
-          </span>
-        </div>
+        <Pager count={records.length} matching={matching.value} next={page.value?.next ?? null} />
       )}
-      <p class="keys">
-        <span>
-          <kbd>j</kbd> <kbd>k</kbd> move
-        </span>
-        <span>
-          <kbd>↵</kbd> open
-        </span>
-        {state === "unknown" && (
-          <span>
-            <kbd>s</kbd> settle
-          </span>
-        )}
-        <span>
-          <kbd>esc</kbd> close
-        </span>
-      </p>
+      <KeyHelp state={state} />
     </Main>
   );
   const isOpen = open !== null && state === "unknown";
@@ -99,6 +66,55 @@ export function QueuePage({ state, who }: { readonly state: QueueState; readonly
         <SettlePanel key={open} id={open} who={who} onClose={close} onChanged={() => page.reload()} />
       )}
     </div>
+  );
+}
+
+interface PagerProps {
+  /** Records on this page. */
+  readonly count: number;
+  readonly matching: Census | null;
+  /** Where the next page begins; null: this is the last one. */
+  readonly next: string | null;
+}
+
+function Pager({ count, matching, next }: PagerProps) {
+  const { query, path } = route.value;
+  return (
+    <div class="pager">
+      <span>
+        {plural(count, "record")} on this page
+        {matching !== null && ` of ${countText(matching.count, matching.more)}`}, oldest first
+      </span>
+      <span>
+        {query.get("from") !== null && (
+          <a href={addressOf(path, { ...Object.fromEntries(query), from: null, open: null })}>First page</a>
+        )}{" "}
+        {next !== null && (
+          <a href={addressOf(path, { ...Object.fromEntries(query), from: next, open: null })}>Next {limit}</a>
+        )}
+      </span>
+    </div>
+  );
+}
+
+function KeyHelp({ state }: { readonly state: QueueState }) {
+  return (
+    <p class="keys">
+      <span>
+        <kbd>j</kbd> <kbd>k</kbd> move
+      </span>
+      <span>
+        <kbd>↵</kbd> open
+      </span>
+      {state === "unknown" && (
+        <span>
+          <kbd>s</kbd> settle
+        </span>
+      )}
+      <span>
+        <kbd>esc</kbd> close
+      </span>
+    </p>
   );
 }
 

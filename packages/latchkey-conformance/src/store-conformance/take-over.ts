@@ -42,29 +42,32 @@ async function putTakeable(context: CaseContext, state: (typeof takeable)[number
   return { key, record, guard: guardOf(record) };
 }
 
+/** A takeover that must succeed: only fence and lease change. */
+async function takesOver(context: CaseContext, state: (typeof takeable)[number]): Promise<void> {
+  const { key, record, guard } = await putTakeable(context, state);
+  const token = newToken();
+  const take = () =>
+    context.store.takeOver(key, guard, record.fingerprint, token, {
+      ...defaultTerms,
+      abandonAfterMs: 3 * hour,
+    });
+  const { result, ...span } = await timed(context, key, take);
+  assert.ok(result, "the guard held, so it must succeed");
+  const { tenant, scope, operation, id, principal, createdAt } = record;
+  const same = { tenant, scope, key: key.key, operation, id, principal, createdAt };
+  const { leaseEndsAt } = result;
+  const expiresAt = createdAt + 3 * hour;
+  const fence = { attempt: 2, token };
+  const expected = { ...same, fingerprint: record.fingerprint, fence, leaseEndsAt, expiresAt };
+  sameRecord(result, { ...expected, state: "in_progress" }, "only fence and lease may change");
+  isAfter(context, leaseEndsAt, span, leaseMs, "leaseEndsAt");
+  sameRecord(await readRecord(context, key), result, "stored as returned");
+}
+
 const fromBoth: readonly StoreCase[] = takeable.flatMap((state) => [
   {
     name: `take over: from ${state}, the life continues under the next fence`,
-    async run(context) {
-      const { key, record, guard } = await putTakeable(context, state);
-      const token = newToken();
-      const take = () =>
-        context.store.takeOver(key, guard, record.fingerprint, token, {
-          ...defaultTerms,
-          abandonAfterMs: 3 * hour,
-        });
-      const { result, ...span } = await timed(context, key, take);
-      assert.ok(result, "the guard held, so it must succeed");
-      const { tenant, scope, operation, id, principal, createdAt } = record;
-      const same = { tenant, scope, key: key.key, operation, id, principal, createdAt };
-      const { leaseEndsAt } = result;
-      const expiresAt = createdAt + 3 * hour;
-      const fence = { attempt: 2, token };
-      const expected = { ...same, fingerprint: record.fingerprint, fence, leaseEndsAt, expiresAt };
-      sameRecord(result, { ...expected, state: "in_progress" }, "only fence and lease may change");
-      isAfter(context, leaseEndsAt, span, leaseMs, "leaseEndsAt");
-      sameRecord(await readRecord(context, key), result, "stored as returned");
-    },
+    run: (context) => takesOver(context, state),
   },
   {
     name: `take over: from ${state}, the guard covers every part of the record's version`,
