@@ -9,7 +9,7 @@ import { parseArgs } from "node:util";
 import { createInbox, createLatchkey } from "latchkey";
 import { migratePostgres, postgresStore } from "latchkey/postgres";
 import pg from "pg";
-import { transactionStatements } from "../../packages/latchkey/src/stores/postgres/transaction-statements.ts";
+import { transactionStatements } from "../../packages/latchkey/src/stores/postgres/transactions/transaction-statements.ts";
 import { runProgram } from "../../test/support/program.ts";
 import { positive } from "../machine.ts";
 import { type CountingPostgres, startCountingPostgres } from "./counting-postgres.ts";

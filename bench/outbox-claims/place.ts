@@ -2,8 +2,8 @@
 import { randomUUID } from "node:crypto";
 import { migratePostgres } from "latchkey/postgres";
 import pg from "pg";
-import { statement } from "../../packages/latchkey/src/stores/postgres/statement.ts";
-import type { StatementTemplate } from "../../packages/latchkey/src/stores/postgres/template.ts";
+import { statement } from "../../packages/latchkey/src/stores/postgres/statements/statement.ts";
+import type { StatementTemplate } from "../../packages/latchkey/src/stores/postgres/statements/template.ts";
 import { type Design, type DesignName, designs } from "./designs.ts";
 
 const keepMs = 24 * 60 * 60 * 1000;

@@ -98,7 +98,11 @@ export const rules: BoundaryRules = {
         { adapters: ["pglite"], of: ["stores/postgres/"], reason: "PGlite is Postgres" },
         {
           adapters: ["archive"],
-          of: ["stores/postgres/sql/texts.ts", "stores/postgres/statement.ts", "stores/postgres/template.ts"],
+          of: [
+            "stores/postgres/sql/texts.ts",
+            "stores/postgres/statements/statement.ts",
+            "stores/postgres/statements/template.ts",
+          ],
           reason: "an archive is a table of Postgres",
         },
       ],
@@ -110,7 +114,7 @@ export const rules: BoundaryRules = {
         },
         {
           from: ["cli/migrate.ts", "cli/options.ts"],
-          of: ["stores/postgres/names.ts"],
+          of: ["stores/postgres/statements/names.ts"],
           reason: "a schema named on the command line is checked as the store checks it",
         },
       ],

@@ -2,8 +2,8 @@
 import type pg from "pg";
 import { expect, test } from "vitest";
 import { createLatchkey } from "../../packages/latchkey/src/latchkey.ts";
-import { activeKeyStatements } from "../../packages/latchkey/src/stores/postgres/active-keys.ts";
-import { defaultTimeFunction } from "../../packages/latchkey/src/stores/postgres/names.ts";
+import { activeKeyStatements } from "../../packages/latchkey/src/stores/postgres/operator/active-keys.ts";
+import { defaultTimeFunction } from "../../packages/latchkey/src/stores/postgres/statements/names.ts";
 import { postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
 import { manualPorts } from "../support/manual-ports.ts";
 import { forEachPostgres } from "../support/shared-postgres.ts";

@@ -1,7 +1,10 @@
 /** Texts of arrays: the server reads every item as it was written. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { arrayText, optionalsText } from "../../packages/latchkey/src/stores/postgres/array-text.ts";
+import {
+  arrayText,
+  optionalsText,
+} from "../../packages/latchkey/src/stores/postgres/statements/array-text.ts";
 import { isStorable } from "../../packages/latchkey/src/stores/storable.ts";
 import { forEachPostgres } from "../support/shared-postgres.ts";
 import { migratedDatabase, openPool } from "./harness.ts";

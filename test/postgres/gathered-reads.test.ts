@@ -11,11 +11,14 @@ import { createLatchkey } from "../../packages/latchkey/src/latchkey.ts";
 import { systemPorts } from "../../packages/latchkey/src/ports.ts";
 import { PipelineTimeout } from "../../packages/latchkey/src/sql/pg/pipeline.ts";
 import type { SqlRow, SqlStatement } from "../../packages/latchkey/src/sql/transaction.ts";
-import { GatheredReads, hangsAfterMs } from "../../packages/latchkey/src/stores/postgres/gathered-reads.ts";
-import { patienceMs } from "../../packages/latchkey/src/stores/postgres/gathering.ts";
-import { readingOf } from "../../packages/latchkey/src/stores/postgres/rows.ts";
-import { template } from "../../packages/latchkey/src/stores/postgres/template.ts";
-import { keyValues } from "../../packages/latchkey/src/stores/postgres/values.ts";
+import {
+  GatheredReads,
+  hangsAfterMs,
+} from "../../packages/latchkey/src/stores/postgres/gathering/gathered-reads.ts";
+import { patienceMs } from "../../packages/latchkey/src/stores/postgres/gathering/gathering.ts";
+import { readingOf } from "../../packages/latchkey/src/stores/postgres/statements/rows.ts";
+import { template } from "../../packages/latchkey/src/stores/postgres/statements/template.ts";
+import { keyValues } from "../../packages/latchkey/src/stores/postgres/statements/values.ts";
 import { type PostgresStore, postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
 import { patient } from "../support/patience.ts";
 import { forEachPostgres } from "../support/shared-postgres.ts";

@@ -4,8 +4,8 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { LatchkeyError, StoreError } from "../../packages/latchkey/src/errors.ts";
 import type { SqlRow, SqlStatement, SqlValue } from "../../packages/latchkey/src/sql/transaction.ts";
-import { GatheredWrites } from "../../packages/latchkey/src/stores/postgres/gathered-writes.ts";
-import { template } from "../../packages/latchkey/src/stores/postgres/template.ts";
+import { GatheredWrites } from "../../packages/latchkey/src/stores/postgres/gathering/gathered-writes.ts";
+import { template } from "../../packages/latchkey/src/stores/postgres/statements/template.ts";
 
 const single = template("one", "select :'id', :'data'");
 const many = template("many", "select :'rows'");

@@ -2,8 +2,8 @@
 import type pg from "pg";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { systemPorts } from "../../packages/latchkey/src/ports.ts";
-import { defaultTimeFunction } from "../../packages/latchkey/src/stores/postgres/names.ts";
-import { outboxStatements } from "../../packages/latchkey/src/stores/postgres/outbox-statements.ts";
+import { outboxStatements } from "../../packages/latchkey/src/stores/postgres/outbox/outbox-statements.ts";
+import { defaultTimeFunction } from "../../packages/latchkey/src/stores/postgres/statements/names.ts";
 import { type PostgresStore, postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
 import { emptyTables } from "../support/empty-tables.ts";
 import { isCommit, isCommitReply } from "../support/postgres-messages.ts";

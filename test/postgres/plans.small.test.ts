@@ -2,8 +2,8 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { defaultTimeFunction } from "../../packages/latchkey/src/stores/postgres/names.ts";
-import { outboxStatements } from "../../packages/latchkey/src/stores/postgres/outbox-statements.ts";
+import { outboxStatements } from "../../packages/latchkey/src/stores/postgres/outbox/outbox-statements.ts";
+import { defaultTimeFunction } from "../../packages/latchkey/src/stores/postgres/statements/names.ts";
 import { forEachPostgres } from "../support/shared-postgres.ts";
 import { prepareDatabase } from "./harness.ts";
 

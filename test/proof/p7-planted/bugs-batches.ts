@@ -56,7 +56,7 @@ export const batchBugs: readonly Bug[] = [
     recreates: null,
     changes: [
       {
-        file: "stores/postgres/batches.ts",
+        file: "stores/postgres/transactions/batches.ts",
         find: "const rows = records.map(rowOf);",
         replace: "const rows = records.slice(-1).map(rowOf);",
       },
@@ -116,7 +116,7 @@ export const batchBugs: readonly Bug[] = [
       },
       {
         // Otherwise the second record of the key would undo both.
-        file: "stores/postgres/batches.ts",
+        file: "stores/postgres/transactions/batches.ts",
         find: "const rows = records.map(rowOf);",
         replace:
           "const rows = [...new Map(records.map((record) => [record.life.key, rowOf(record)])).values()];",

@@ -1,7 +1,7 @@
 /** Mistakes in writes of several attempts that are sent as one statement. */
 import type { Bug } from "./bug.ts";
 
-const file = "stores/postgres/gathered-writes.ts";
+const file = "stores/postgres/gathering/gathered-writes.ts";
 const texts = "stores/postgres/sql/texts.ts";
 
 export const gatheredLeaseBugs: readonly Bug[] = [

@@ -1,7 +1,7 @@
 /** Mistakes in look-ups that are sent as one statement. */
 import type { Bug } from "./bug.ts";
 
-const file = "stores/postgres/gathered-reads.ts";
+const file = "stores/postgres/gathering/gathered-reads.ts";
 
 export const lookUpBugs: readonly Bug[] = [
   {

@@ -5,7 +5,7 @@ import type { Bug, Change } from "./bug.ts";
 function inFiles(find: string, replace: string): Change {
   const last = ".replaceAll(defaultTimeFunction, () => names.clock);";
   return {
-    file: "stores/postgres/statement.ts",
+    file: "stores/postgres/statements/statement.ts",
     find: last,
     replace: `.replaceAll(${JSON.stringify(find)}, ${JSON.stringify(replace)})${last}`,
   };
@@ -28,7 +28,7 @@ export const postgresBugs: readonly Bug[] = [
     recreates: null,
     changes: [
       {
-        file: "stores/postgres/statement.ts",
+        file: "stores/postgres/statements/statement.ts",
         find: "return template(kind, own);",
         replace:
           'return template(kind, /^complete(_traced)?$/.test(kind) ? own.replace(/^insert into \\S+ /, "$&as r ").replace(" offset 0) t returning", " offset 0) t on conflict (tenant, scope, key) do update set operation = r.operation returning") : own);',
@@ -41,7 +41,7 @@ export const postgresBugs: readonly Bug[] = [
     recreates: null,
     changes: [
       {
-        file: "stores/postgres/transactions.ts",
+        file: "stores/postgres/transactions/transactions.ts",
         find: "          statements.waitLock.bind({ lock }),\n",
         replace: "          statements.waitSettings.bind({ limit_ms: timeoutText(leftMs) }),\n",
       },

@@ -30,7 +30,7 @@ export const removalBugs: readonly Bug[] = [
     recreates: null,
     changes: [
       {
-        file: "stores/postgres/outbox.ts",
+        file: "stores/postgres/outbox/outbox.ts",
         find: "ends.some(({ keepMs }) => keepMs > 0)",
         replace: "ends.every(({ keepMs }) => keepMs > 0)",
       },
@@ -42,13 +42,13 @@ export const removalBugs: readonly Bug[] = [
     recreates: null,
     changes: [
       {
-        file: "stores/postgres/outbox-rows.ts",
+        file: "stores/postgres/outbox/outbox-rows.ts",
         find: 'return ends.every(({ event }) => event === "deliver");',
         replace: 'return ends.some(({ event }) => event === "deliver");',
       },
       {
         // A retry has no result, which the list of results refuses.
-        file: "stores/postgres/outbox-rows.ts",
+        file: "stores/postgres/outbox/outbox-rows.ts",
         find: "results.push(hexOf(result));",
         replace: "results.push(hexOf(result ?? null));",
       },

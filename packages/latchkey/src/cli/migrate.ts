@@ -1,5 +1,5 @@
 import { applyMigrations, renderMigrations } from "../stores/migrate-postgres.ts";
-import { defaultSchema } from "../stores/postgres/names.ts";
+import { defaultSchema } from "../stores/postgres/statements/names.ts";
 import { type Command, type CommandContext, type ExitCode, UsageError } from "./command.ts";
 import { databaseOptions, databaseUrlOf, parse, schemaOf } from "./options.ts";
 import { openPool } from "./with-store.ts";

@@ -1,6 +1,6 @@
 /** Options that commands share. */
 import { type ParseArgsConfig, parseArgs } from "node:util";
-import { checkSchemaName, defaultSchema } from "../stores/postgres/names.ts";
+import { checkSchemaName, defaultSchema } from "../stores/postgres/statements/names.ts";
 import { type CommandContext, UsageError } from "./command.ts";
 import { shown } from "./text.ts";
 

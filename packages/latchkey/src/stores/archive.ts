@@ -2,8 +2,8 @@
 import { checkOptions, type OptionNames } from "../known-options.ts";
 import type { Archive, ForgottenRecord } from "./archival.ts";
 import { sql } from "./postgres/sql/texts.ts";
-import { plainStatement } from "./postgres/statement.ts";
-import type { StatementTemplate } from "./postgres/template.ts";
+import { plainStatement } from "./postgres/statements/statement.ts";
+import type { StatementTemplate } from "./postgres/statements/template.ts";
 
 /** A `pg` pool or client, or a PGlite database. */
 export interface ArchiveClient {

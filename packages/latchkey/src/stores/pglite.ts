@@ -17,7 +17,12 @@ import { pgliteExecutor } from "./pglite/executor.ts";
 import { pgliteHints } from "./pglite/hints.ts";
 import { runningKeysOf } from "./pglite/running-keys.ts";
 import { besideSession } from "./pglite/transactions.ts";
-import { checkSchemaName, checkTimeFunction, defaultSchema, defaultTimeFunction } from "./postgres/names.ts";
+import {
+  checkSchemaName,
+  checkTimeFunction,
+  defaultSchema,
+  defaultTimeFunction,
+} from "./postgres/statements/names.ts";
 import { assembleStore } from "./postgres/store.ts";
 import type { Store } from "./store.ts";
 

@@ -6,10 +6,15 @@ import type { PgPool, PgTx } from "../sql/pg/client.ts";
 import { openConnections, type PgOptions, pgOptionNames } from "../sql/pg/options.ts";
 import type { TransactionBridge } from "../sql/transaction.ts";
 import { applyMigrations, type MigrationReport, renderMigrations } from "./migrate-postgres.ts";
-import { examinePool } from "./postgres/examine-pool.ts";
-import { checkSchemaName, checkTimeFunction, defaultSchema, defaultTimeFunction } from "./postgres/names.ts";
+import { examinePool } from "./postgres/operator/examine-pool.ts";
 import { poolExecutor } from "./postgres/pool-executor.ts";
 import { poolHints } from "./postgres/pool-hints.ts";
+import {
+  checkSchemaName,
+  checkTimeFunction,
+  defaultSchema,
+  defaultTimeFunction,
+} from "./postgres/statements/names.ts";
 import { assembleStore } from "./postgres/store.ts";
 import type { Store, StoreCapabilities } from "./store.ts";
 

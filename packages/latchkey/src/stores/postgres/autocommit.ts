@@ -8,10 +8,10 @@ import { type PipelineReply, PipelineTimeout } from "../../sql/pg/pipeline.ts";
 import { certaintyOf, refusalOf, withServersWords } from "../../sql/sql-errors.ts";
 import { sqlStateOf } from "../../sql/sql-state.ts";
 import type { SqlRow, SqlStatement } from "../../sql/transaction.ts";
-import { onlyRow, textOf } from "./rows.ts";
-import { unsuitableEncoding } from "./session-statements.ts";
 import { sql } from "./sql/texts.ts";
-import { plainStatement } from "./statement.ts";
+import { onlyRow, textOf } from "./statements/rows.ts";
+import { plainStatement } from "./statements/statement.ts";
+import { unsuitableEncoding } from "./transactions/session-statements.ts";
 
 export type AutocommitKind = "read" | "write";
 

@@ -7,7 +7,7 @@ import type { SqlRow, SqlStatement } from "../../sql/transaction.ts";
 import { retryPauseMs } from "../../time/retry-pause.ts";
 import { type AutocommitKind, autocommit, isWarned } from "./autocommit.ts";
 import type { PostgresExecutor } from "./executor.ts";
-import { PoolHeartbeats } from "./pool-heartbeats.ts";
+import { PoolHeartbeats } from "./leases/pool-heartbeats.ts";
 import { asSchemaError } from "./settings.ts";
 
 /** A stale connection, or one that was released in the middle of a transaction, costs a try; so does a conflict. */

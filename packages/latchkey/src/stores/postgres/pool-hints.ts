@@ -10,7 +10,7 @@ import type { SqlStatement } from "../../sql/transaction.ts";
 import { type RetryPauses, retryPauseMs } from "../../time/retry-pause.ts";
 import type { Hint, HintSupport } from "../hints.ts";
 import { sql } from "./sql/texts.ts";
-import { plainStatement } from "./statement.ts";
+import { plainStatement } from "./statements/statement.ts";
 
 /** One for heartbeats, one for a transaction, one for the listener, and one that stays free. */
 const connectionsMin = 4;

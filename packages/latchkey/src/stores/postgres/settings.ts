@@ -3,12 +3,12 @@ import { LatchkeyError } from "../../errors.ts";
 import { hashKeyForLock } from "../../key/hash-key.ts";
 import { isSchemaMissing } from "../../sql/sql-errors.ts";
 import type { PostgresExecutor } from "./executor.ts";
-import { onlyRow, textOf } from "./rows.ts";
 import { sql } from "./sql/texts.ts";
-import type { SqlNames } from "./sql-parts.ts";
-import { statement } from "./statement.ts";
+import { onlyRow, textOf } from "./statements/rows.ts";
+import type { SqlNames } from "./statements/sql-parts.ts";
+import { statement } from "./statements/statement.ts";
+import type { StatementTemplate } from "./statements/template.ts";
 import { checkSuitability } from "./suitability.ts";
-import type { StatementTemplate } from "./template.ts";
 
 /** The version of the tables that this code works with: the number of the last migration. */
 export const schemaVersion = 8;

@@ -1,7 +1,7 @@
 /** Checks a role and its sessions for settings under which Latchkey's statements would read or write other things than intended. */
 import { LatchkeyError } from "../../errors.ts";
 import type { SqlRow } from "../../sql/transaction.ts";
-import { nullableText, textOf } from "./rows.ts";
+import { nullableText, textOf } from "./statements/rows.ts";
 
 /** @throws {LatchkeyError} `store-unsuitable`, naming what to change */
 export function checkSuitability(schema: string, row: SqlRow): void {
