@@ -22,10 +22,12 @@ export async function countFirstRequests(
   const send = async (times: number) => {
     for (let time = 0; time < times; time++) await sendFirst(server.url);
   };
-  await send(warmUp);
-  const instructions = await postgres.count(await backendOf(postgres.url, database), () => send(count));
-  await server.stop();
-  return instructions / count;
+  try {
+    await send(warmUp);
+    return (await postgres.count(await backendOf(postgres.url, database), () => send(count))) / count;
+  } finally {
+    await server.stop();
+  }
 }
 
 async function backendOf(url: string, database: string): Promise<number> {

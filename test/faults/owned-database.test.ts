@@ -29,6 +29,7 @@ type Moment = (typeof moments)[number];
 /** Whether Postgres is back for those who wait for it in time to keep their leases, or when others have gone on. */
 const backs = ["in time", "too late"] as const;
 type Back = (typeof backs)[number];
+/** 1,500 ms was too short for an owner to send its writes on a machine with six other busy processes. */
 const leaseMsOf = { "in time": patient(5_000), "too late": patient(3_000) } as const;
 /** Of phase, call, phase: read, create, openPhase, commitPhase, startCall, send, endCall, openPhase, commitPhase. */
 const ports = [

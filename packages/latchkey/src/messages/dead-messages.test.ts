@@ -209,6 +209,32 @@ describe("redriven", () => {
     expect(await letters.find(id)).toMatchObject({ id });
   });
 
+  test("a redrive that was abandoned does not keep a letter after another one has published it", async () => {
+    const healthy = serviceOn();
+    const { id } = await oneDead(healthy);
+    const ports = manualPorts();
+    const { messages } = healthy.memory;
+    if (messages === null) throw new Error("the memory store has messages");
+    const stalled = Promise.withResolvers<void>();
+    const arrived = Promise.withResolvers<void>();
+    const find: typeof messages.find = async (...of) => {
+      arrived.resolve();
+      await stalled.promise;
+      return messages.find(...of);
+    };
+    const store = { ...healthy.memory, messages: { ...messages, find } };
+    const slow = deadMessages(createLatchkey({ store, ports }));
+    const abandoned = expect(slow.redrive(id, by, () => {})).rejects.toMatchObject({ certainty: "in_doubt" });
+    await arrived.promise;
+    await ports.clock.advance(120_000);
+    await abandoned;
+    expect(await healthy.letters.redrive(id, by, () => {})).not.toBeNull();
+    stalled.resolve();
+    // What is left of the abandoned try runs within microtasks on the memory store.
+    for (let turn = 0; turn < 100; turn++) await null;
+    expect(await healthy.letters.list()).toEqual([]);
+  });
+
   test("what is not dead is not published", async () => {
     const { letters } = serviceOn();
     expect(await letters.redrive("019ab4c2-7f1e-7c31-9a52-3d0f6b8e4a17", by, unreachable)).toBeNull();

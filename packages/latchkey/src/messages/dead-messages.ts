@@ -1,5 +1,6 @@
 /** Dead letters of messages, for operators and their programs: list them, redrive one, discard one. */
 import { createHash } from "node:crypto";
+import { StoreError } from "../errors.ts";
 import type { Runtime } from "../execution/runtime.ts";
 import { checkedProof, type OperatorProof } from "../execution/settlement-terms.ts";
 import { checkOptions, type OptionNames } from "../known-options.ts";
@@ -174,13 +175,24 @@ async function hold<Tx>(
   const { id, reason, contentType, starts, returns, failures, lastErrorCode, ...facts } = row;
   const held = { ...facts, digest: heldDigest(id) };
   const letter = { id: heldId(id), reason, contentType };
-  await retryStoreCall(runtime.ports, async () => {
-    if ((await support.find(held.digest)) === null) {
-      await support.count(held, { starts, returns, failures, errorCode: lastErrorCode, keepMs }, letter.id);
-    }
-    const payload = await runtime.codec.encode(body, letterContext(held));
-    await support.bury(held, { ...letter, payload }, null);
-  });
+  let isWanted = true;
+  // A try that was abandoned must not go on: by then another redrive may have removed the letter.
+  const onlyWanted = () => {
+    if (!isWanted) throw new StoreError("not_sent");
+  };
+  try {
+    await retryStoreCall(runtime.ports, async () => {
+      if ((await support.find(held.digest)) === null) {
+        onlyWanted();
+        await support.count(held, { starts, returns, failures, errorCode: lastErrorCode, keepMs }, letter.id);
+      }
+      const payload = await runtime.codec.encode(body, letterContext(held));
+      onlyWanted();
+      await support.bury(held, { ...letter, payload }, null);
+    });
+  } finally {
+    isWanted = false;
+  }
   return letter.id;
 }
 

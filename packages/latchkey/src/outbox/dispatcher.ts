@@ -176,7 +176,7 @@ export class Dispatcher<Tx> {
     let unbegun = 1;
     let isFree = false;
     const onReturn = () => {
-      if (!leavesOnReturn(effect)) return;
+      if (isFree || !leavesOnReturn(effect)) return;
       isFree = true;
       this.#giveBack(dispatched, 1, unbegun);
       this.#unwritten += 1;

@@ -93,20 +93,31 @@ test("a store call that never settles ends in doubt, also after tries that faile
   const run = vi.fn(never).mockImplementationOnce(failing);
   const inDoubt = { name: "StoreError", certainty: "in_doubt" };
   const ended = expect(retryStoreCall(ports, run)).rejects.toMatchObject(inDoubt);
-  await ports.clock.advance(30_000);
+  await ports.clock.advance(120_000);
   await ended;
   expect(run).toHaveBeenCalledTimes(2);
 });
 
-test("a store call that ends with a store's own limit of five seconds is tried five times, too", async () => {
+test("a store call of which a try was in doubt is in doubt, whatever the last try says", async () => {
+  const ports = manualPorts();
+  const doubt = new StoreError("in_doubt");
+  const run = vi.fn(() => Promise.reject(new StoreError("not_sent")));
+  run.mockImplementationOnce(() => Promise.reject(doubt));
+  const ended = expect(retryStoreCall(ports, run)).rejects.toBe(doubt);
+  await ports.clock.advance(3_000);
+  await ended;
+  expect(run).toHaveBeenCalledTimes(5);
+});
+
+test("a store call that ends with Postgres's own limits of twenty seconds is tried five times, too", async () => {
   const ports = manualPorts({ fraction: () => 1 });
   const run = vi.fn(async () => {
-    await pause(ports.clock, 5_000);
+    await pause(ports.clock, 20_000);
     if (run.mock.calls.length < 5) throw new StoreError("in_doubt");
     return "done";
   });
   const result = retryStoreCall(ports, run);
-  await ports.clock.advance(28_000);
+  await ports.clock.advance(104_000);
   expect(await result).toBe("done");
 });
 

@@ -52,17 +52,25 @@ export async function retryUntil<T>(
 /** Four of them take at most three seconds. */
 const callPauses: RetryPauses = { firstMs: 200, maxMs: 1_600 };
 
+/** Five tries of Postgres by its default limits (20 seconds for a connection and a statement), and the pauses. */
+const callLimitMs = 120_000;
+
 /**
- * Makes up to five tries. `run` must be harmless to repeat, because a lost reply does not show whether it was done.
+ * Makes up to five tries in two minutes. `run` must be safe to repeat, because a lost reply does not show whether it was done,
+ * also while an abandoned try is still running.
  *
- * @throws {StoreError} of the last try; `in_doubt` if that one has not settled 30 seconds after the first began
+ * @throws {StoreError} of the last try, or of one that was `in_doubt`; `in_doubt` where the last one did not settle
  * @throws any other error of `run` at once
  */
 export async function retryStoreCall<T>(ports: Ports, run: () => Promise<T>): Promise<T> {
-  // Time for five tries that each end with a store's own limit of 5 seconds.
-  const untilMs = ports.clock.monotonicMs() + 30_000;
-  const isRetryable = (error: unknown) => error instanceof StoreError;
+  let doubt: unknown;
+  const isRetryable = (error: unknown) => {
+    if (!(error instanceof StoreError)) return false;
+    if (error.certainty === "in_doubt") doubt = error;
+    return true;
+  };
+  const untilMs = ports.clock.monotonicMs() + callLimitMs;
   const asked = await retryUntil(ports, { untilMs, pauses: callPauses, triesMax: 5, isRetryable }, run);
   if (asked.kind === "returned") return asked.value;
-  throw asked.error ?? new StoreError("in_doubt", { message: "The store gave no reply" });
+  throw doubt ?? asked.error ?? new StoreError("in_doubt", { message: "The store gave no reply" });
 }
