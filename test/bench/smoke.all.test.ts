@@ -47,15 +47,27 @@ it("measures subjects beside their baselines and writes both forms of the report
   expect(page).toContain("--rounds 2 --concurrency 1,4 --rtt 0.1");
 });
 
-it("measures another checkout on tables that its own migrations make", async () => {
+/** One round of few connections. Returns the folder of the report. */
+async function runShortly(...options: readonly string[]): Promise<string> {
   const out = scratchDirectory(undefined);
   watchDirectory(out);
   await promisify(execFile)(process.execPath, [
     "--conditions=latchkey-source",
     main,
     ...["--minutes", (patient(10_000) / 60_000).toFixed(2), "--rounds", "1", "--concurrency", "2"],
-    ...["--only", "fastify/order/latchkey", "--against", join(import.meta.dirname, "../.."), "--out", out],
+    ...options,
+    ...["--out", out],
   ]);
+  return out;
+}
+
+it("measures another checkout on tables that its own migrations make", async () => {
+  const out = await runShortly(
+    "--only",
+    "fastify/order/latchkey",
+    "--against",
+    join(import.meta.dirname, "../.."),
+  );
   const { results } = JSON.parse(readFileSync(join(out, "performance.json"), "utf8"));
   const rows = results.filter((one: Record<string, string>) => one.guard === "latchkey");
   expect(rows).toHaveLength(2);
@@ -63,14 +75,7 @@ it("measures another checkout on tables that its own migrations make", async () 
 });
 
 it("measures DBOS, whose replays run no handler", async () => {
-  const out = scratchDirectory(undefined);
-  watchDirectory(out);
-  await promisify(execFile)(process.execPath, [
-    "--conditions=latchkey-source",
-    main,
-    ...["--minutes", (patient(10_000) / 60_000).toFixed(2), "--rounds", "1", "--concurrency", "2"],
-    ...["--only", "dbos", "--out", out],
-  ]);
+  const out = await runShortly("--only", "dbos");
   const { results } = JSON.parse(readFileSync(join(out, "performance.json"), "utf8"));
   const rates = Object.fromEntries(
     results.map((one: Record<string, string | number>) => [`${one.job}/${one.guard}`, one.requestsPerSecond]),
